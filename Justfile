@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# List the recipes
+_default:
+    @{{ just_executable() }} --justfile {{ justfile() }} --list --unsorted
+
+# Install what this machine lacks: Debian packages, and Python packages into .venv
+setup:
+    @vm/setup
+
+# Build the virtual machine image and the BPF objects
+image *OPTIONS: setup
+    @vm/build {{ OPTIONS }}
+
+# Open a shell in a virtual machine; OPTIONS are those of vm/run
+[no-exit-message]
+vm *OPTIONS: setup
+    @vm/run --tty {{ OPTIONS }} -- bash -l
+
+# Measure what scheduling costs, against EEVDF and the kernel's example schedulers; a whole run is kept in results/
+[no-exit-message]
+bench *OPTIONS: setup
+    @.venv/bin/python -m tests.bench {{ OPTIONS }}
+
+# Two MPI jobs and a local task in too little memory, under the kernel's scheduler, rr and csm: which is better, and by how much
+[no-exit-message]
+demo *OPTIONS: setup
+    @.venv/bin/python -m ctl.demo {{ OPTIONS }}
+
+# All tests: in-guest tests, and beside them lint, unit tests, and decisions recorded in guests and replayed
+[no-exit-message]
+test: bpf
+    @tests/all
+
+# Unit tests; OPTIONS are pytest's
+[no-exit-message]
+test-unit *OPTIONS: setup
+    @.venv/bin/python -m pytest -q {{ OPTIONS }}
+
+# Cooperating nodes against real brokers on this host; OPTIONS are pytest's
+[no-exit-message]
+test-cluster *OPTIONS: setup
+    @tests/cluster/run {{ OPTIONS }}
+
+# Style and types
+[no-exit-message]
+lint: setup
+    @.venv/bin/ruff check --quiet .
+    @.venv/bin/mypy --no-error-summary
+    @echo "lint: ruff and mypy have nothing to say"
+
+# Compile the BPF objects against the image's kernel, warnings being errors
+[no-exit-message]
+bpf: setup
+    @vm/build >/dev/null
+
+# The in-guest tests, all, those named or (--but) all others: TEST is a file of tests/kselftest without .py. Environment: VM_OPTIONS of vm/run
+[no-exit-message]
+kselftest *TEST: setup
+    @vm/run ${VM_OPTIONS:-} --cpus 2 --memory 1024 --swap 512 --timeout 3000 -- /src/tests/kselftest/run {{ TEST }} </dev/null
+
+# Record decisions of every rule under stress on 1, 2 and 4 CPUs, SECONDS each, and replay them through the papers in Python
+[no-exit-message]
+replay SECONDS="4" AT_LEAST="1": setup
+    @tests/record {{ SECONDS }} {{ AT_LEAST }}
+
+# Write the parts of README.md that come from the code
+readme: setup
+    @.venv/bin/python docs/readme.py
+
+# Record the dashboard under a real load in a VM, and draw docs/dashboard.svg and .png
+picture SECONDS="30": setup
+    @.venv/bin/pip install -qq --disable-pip-version-check cairosvg
+    @mkdir -p build/picture
+    @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/picture -- docs/record {{ SECONDS }} </dev/null
+    @.venv/bin/python -m ctl.monitor.picture build/picture/views.json docs/dashboard

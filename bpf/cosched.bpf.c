@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cosched: the papers' coscheduling policies as a sched_ext scheduler.
+ *
+ * What it guarantees
+ *   Each CPU has one ready queue, RQ, in the order the papers' insert_RQ gives
+ *   it (insert_rq.h). The running task is RQ[0]. A task that reaches RQ is
+ *   placed behind the first task, seen from the tail, that it may not
+ *   overtake; no task is overtaken more than MNO times per stay. Tasks leave
+ *   from the head only.
+ *
+ * The life of a task
+ *   wakes or is forked -> select_cpu: an idle CPU takes it at once (RQ was
+ *     empty), else
+ *   -> enqueue: insert_RQ into the queue of its CPU. If it may overtake the
+ *     running task as well, that one is displaced: it goes to position 1 with
+ *     the rest of its quantum and its de (B-CSM-4, B-CSM-12).
+ *   -> dispatch: the head moves to the CPU. A task whose quantum ended and
+ *     that may overtake the whole queue keeps the CPU, and everybody it
+ *     passes is charged: the same as inserting it first and dispatching then.
+ *   -> blocks, or its quantum ends -> enqueue.
+ *   A message that arrives for a queued task (on_arrival) interrupts the CPU;
+ *   dispatch then lets the task rise from its place (SDCA, Monito Alg. 2).
+ *
+ * Local tasks
+ *   Append at the tail, as printed. With the knob credit on, a local task that
+ *   slept more than it ran goes behind its like and ahead of all others, and
+ *   displaces a running task that has no credit (CCS sec. 4.4, B-CCS-31). nice
+ *   scales the quantum of a local task by its weight (within 1/16 and 8 times).
+ *
+ * Example: csm, memory fits, MNO 2, mes in brackets, queue head first:
+ *   A(9) runs | B(4) C(0 local, de=1)    E(6) wakes: passes C (de=2), passes B
+ *   (de=1), may not pass A:   A | E B C. The next F(7) passes nobody: C is
+ *   protected, F stays behind it.
+ *
+ * What it does not do
+ *   It never holds back a runnable task: stopping a job is the freezer's. Tops
+ *   and credits that follow each other without end would starve the rest and
+ *   call the kernel's watchdog; after top_ms they take the tail until a task
+ *   from the queue's regular order has run, and each such denial is counted.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "cosched.h"
+#include "insert_rq.h"
+#include "observe.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define ENOENT	2
+#define ENOMEM	12
+
+#define PF_KTHREAD	0x00200000
+
+#define SCX_OP(name, args...)							\
+	SEC("struct_ops/" #name) BPF_PROG(name, ##args)
+#define SCX_OP_SLEEPABLE(name, args...)						\
+	SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
+
+/* Ends the scheduler with a message; the kernel goes back to its own. */
+#define scx_fail(fmt, args...)							\
+({										\
+	static char ___fmt[] = fmt;						\
+	unsigned long long ___data[] = { args };				\
+	scx_bpf_error_bstr(___fmt, ___data, sizeof(___data));			\
+})
+
+#include "task.bpf.h"
+#include "record.bpf.h"
+#include "queue.bpf.h"
+#include "running.bpf.h"
+#include "insert.bpf.h"
+#include "message.bpf.h"
+
+s32 SCX_OP(cosched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool idle = false;
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+
+	if (idle) {
+		const struct knobs *k = knobs_now();
+
+		stats_of(cpu, k->rule)[STAT_DIRECT]++;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), 0);
+	}
+	return cpu;
+}
+
+void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	const struct knobs *k = knobs_now();
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct rq_ctx *rq = rq_of(cpu);
+	bool woke = enq_flags & SCX_ENQ_WAKEUP, quiet = is_quiet(rq, k), behind = false;
+	u32 cause = woke ? CAUSE_WAKE : CAUSE_EXPIRE;
+	struct task_ctx *tctx;
+	u64 *st, key, rest;
+
+	if (is_percpu_kthread(p)) {
+		insert_kthread(p, cpu, enq_flags);
+		return;
+	}
+	rest = was_displaced(p, rq, woke);
+	if (enq_flags & SCX_ENQ_REENQ)
+		rq->asked = scx_bpf_now();
+	if (quiet && !rest && !(enq_flags & SCX_ENQ_REENQ)) {
+		enqueue_quiet(p, rq, cpu, k, enq_flags);
+		goto out;
+	}
+	tctx = ctx_of(p);
+	if (!tctx) {
+		scx_fail("no task storage for task %d: load again", p->pid);
+		return;
+	}
+	if (tctx->in_order)
+		rq->streak = 0;
+	if (rest) {
+		tctx->credited = 0;
+		tctx->exec_at_queue = p->se.sum_exec_runtime;
+		put_back(p, rq, cpu, rest, quiet, enq_flags);
+		goto out;
+	}
+	/* a stay in RQ begins on a wake-up and when it comes from the CPU (B-CSM-12) */
+	if (woke || tctx->exec_at_queue != p->se.sum_exec_runtime) {
+		tctx->de = 0;
+		tctx->de_epoch = job_epoch;
+	}
+	tctx->exec_at_queue = p->se.sum_exec_runtime;
+	tctx->credited = 0;
+	tctx->msg_pending = 0;
+	if (tctx->fresh) {
+		tctx->fresh = 0;
+		cause = CAUSE_FORK;
+	}
+	if (cause == CAUSE_WAKE && !is_parallel(tctx, k) && has_credit(p, tctx, rq, k, cpu)) {
+		tctx->credited = 1;
+		cause = CAUSE_CREDIT;
+	}
+	if (rq->behind_tid == p->pid) {
+		rq->behind_tid = 0;
+		behind = cause == CAUSE_EXPIRE && rq->behind_key == rq->tail_key;
+	}
+	if (!behind && (tctx->job || tctx->credited || k->trace || k->classify == CLASSIFY_MES)) {
+		insert_rq(p, tctx, cpu, cause, enq_flags);
+	} else {
+		st = stats_of(cpu, k->rule);
+		st[STAT_INSERT]++;
+		st[STAT_APPEND]++;
+		tctx->in_order = 1;
+		rq->tail_key = key = rq->tail_key + spacing();
+		rq->tail_tid = p->pid;
+		insert(p, rq, cpu, slice_of(p, k), key, enq_flags);
+	}
+out:
+	if (!woke)
+		wake_idle_cpu(p, rq);
+}
+
+/* Take a task from a CPU where at least @least wait. */
+__noinline bool steal(s32 cpu, s32 least)
+{
+	u32 i, n = cfg.nr_cpus;
+
+	bpf_for(i, 1, n) {
+		s32 victim = (cpu + i) % n;
+
+		if (!rq_of(victim)->busy)
+			continue;
+		if (scx_bpf_dsq_nr_queued(victim) >= least && scx_bpf_dsq_move_to_local(victim)) {
+			stats_of(cpu, knobs_now()->rule)[STAT_STEAL]++;
+			return true;
+		}
+		/* a quiet CPU: ask it to put its tasks where they can be taken */
+		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | victim) >= least)
+			scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | victim, 0);
+	}
+	return false;
+}
+
+void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+
+	/* a displaced task comes here first; if another does, it blocked before it could be put back */
+	if (rq->resume_tid && !(prev && prev->pid == rq->resume_tid && is_queued_or_runs(prev)))
+		rq->resume_tid = 0;
+	if (rq->renumber)
+		renumber_queue(cpu);
+	if (rq->msg_r != rq->msg_w && handle_messages(cpu, prev))
+		return;
+	if (prev && any_parallel(k) && walks_on_expiry(k->rule) && is_queued_or_runs(prev) &&
+	    keeps_cpu(prev, cpu))
+		return;
+	if (rq->ordered && may_be_quiet(k) && scx_bpf_now() - rq->asked > QUIET_PAUSE) {
+		if (become_quiet(cpu))
+			return;
+	} else if (rq->ordered) {
+		if (scx_bpf_dsq_move_to_local(cpu))
+			return;
+		rq->ordered = 0;
+	}
+	if (cfg.nr_cpus < 2)
+		return;
+	mark_empty(rq);
+	/* an idle CPU takes what waits; one whose only task goes on, what would wait longer than one turn */
+	if (nr_busy)
+		steal(cpu, prev && is_queued_or_runs(prev) ? 2 : 1);
+}
+
+s32 SCX_OP(cosched_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_ctx *tctx;
+
+	tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!tctx)
+		return -ENOMEM;
+	tctx->fresh = 1;
+	tctx->in_order = 1;
+	tctx->exec_at_credit = p->se.sum_exec_runtime;
+	join_job(tctx, job_of(args->cgroup));
+	return 0;
+}
+
+void SCX_OP(cosched_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_ctx *tctx = ctx_of(p);
+
+	if (tctx)
+		join_job(tctx, 0);
+}
+
+void SCX_OP(cosched_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct task_ctx *tctx = ctx_of(p);
+
+	if (tctx)
+		join_job(tctx, job_of(to));
+}
+
+void SCX_OP(cosched_cgroup_exit, struct cgroup *cgrp)
+{
+	u64 id = BPF_CORE_READ(cgrp, kn, id);
+
+	bpf_map_delete_elem(&jobs, &id);
+}
+
+/* Hotplug: the kernel empties the queue of a CPU that goes; nothing to do but to stay loaded. */
+void SCX_OP(cosched_cpu_online, s32 cpu)
+{
+}
+
+void SCX_OP(cosched_cpu_offline, s32 cpu)
+{
+	mark_empty(rq_of(cpu));
+}
+
+s32 SCX_OP_SLEEPABLE(cosched_init)
+{
+	u32 cpu, n = cfg.nr_cpus;
+	s32 err = 0;
+
+	bpf_for(cpu, 0, n) {
+		err = scx_bpf_create_dsq(cpu, -1);
+		if (err)
+			break;
+	}
+	return err;
+}
+
+void SCX_OP(cosched_exit, struct scx_exit_info *ei)
+{
+	exit_record.kind = ei->kind;
+	exit_record.code = ei->exit_code;
+	bpf_probe_read_kernel_str(exit_record.reason, sizeof(exit_record.reason), ei->reason);
+	bpf_probe_read_kernel_str(exit_record.msg, sizeof(exit_record.msg), ei->msg);
+	bpf_probe_read_kernel_str(exit_record.dump, sizeof(exit_record.dump), ei->dump);
+	exit_record.recorded = 1;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops cosched = {
+	.select_cpu	= (void *)cosched_select_cpu,
+	.enqueue	= (void *)cosched_enqueue,
+	.dispatch	= (void *)cosched_dispatch,
+	.init_task	= (void *)cosched_init_task,
+	.exit_task	= (void *)cosched_exit_task,
+	.cgroup_move	= (void *)cosched_cgroup_move,
+	.cgroup_exit	= (void *)cosched_cgroup_exit,
+	.cpu_online	= (void *)cosched_cpu_online,
+	.cpu_offline	= (void *)cosched_cpu_offline,
+	.init		= (void *)cosched_init,
+	.exit		= (void *)cosched_exit,
+	.timeout_ms	= 30000,
+	.exit_dump_len	= 32768,
+	.name		= "cosched",
+};

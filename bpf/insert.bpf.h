@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * insert_RQ in the kernel: a task that woke, was forked or whose quantum ended
+ * is given its values, a plan, a place.
+ */
+#ifndef INSERT_BPF_H
+#define INSERT_BPF_H
+
+/*
+ * Tops and credits go ahead of everybody: how long may they keep the others
+ * waiting? Past top_ms the tail is theirs, until one inserted in order has run.
+ */
+static __always_inline bool top_denied(struct rq_ctx *rq, const struct knobs *k, u64 dsq)
+{
+	u64 now = scx_bpf_now();
+
+	if (!rq->streak) {
+		rq->streak = now | 1;
+		return false;
+	}
+	if (now - rq->streak <= k->top_ms * NSEC_PER_MSEC)
+		return false;
+	if (!scx_bpf_dsq_nr_queued(dsq)) {
+		rq->streak = 0;
+		return false;
+	}
+	return true;
+}
+
+/* Start a decision on p: its values, with mes once per insertion (B-CSM-8). */
+static __always_inline struct placing *prepare(struct task_struct *p, struct task_ctx *tctx,
+					       s32 cpu, u32 cause, const struct knobs *k, bool dry)
+{
+	struct placing *w = &rq_of(cpu)->w;
+
+	fill_env(&w->env, k, cause);
+	w->tid = p->pid;
+	w->with_obs = needs_obs(&w->env, k);
+	w->passed = 0;
+	w->has_running = w->head = w->bounded = w->gap = 0;
+	w->dry = dry;
+	fill_task(&w->h, p, tctx, k, k->sensors);
+	if (tctx->job || k->classify == CLASSIFY_MES) {
+		w->h.mes = mes_update(tctx->mes, w->h.com, k->p);
+		if (!dry)
+			tctx->mes = w->h.mes;
+		if (k->classify == CLASSIFY_MES)
+			w->h.flags = w->h.mes >= MES_LOCAL ? TASK_PARALLEL : 0;
+	}
+	if (cause == CAUSE_CREDIT)
+		w->h.flags |= TASK_CREDIT;
+	if (k->trace)
+		__builtin_memcpy(w->comm, p->comm, COMM_LEN);
+	return w;
+}
+
+static __always_inline void count_mode(const struct placing *w, u64 *st)
+{
+	u32 mode = decided_by(&w->env, &w->h);
+
+	if ((w->h.flags & TASK_PARALLEL) && mode < NR_COSCHED_STATS)
+		st[mode]++;
+}
+
+static __always_inline void count_insertion(const struct placing *w, u64 *st, enum insert_plan plan)
+{
+	st[STAT_INSERT]++;
+	if (w->bounded)
+		st[STAT_BOUNDED]++;
+	if (w->gap)
+		st[STAT_GAP]++;
+	if (plan == PLAN_TOP)
+		st[STAT_TOP]++;
+	else if (w->env.cause == CAUSE_CREDIT)
+		st[STAT_CREDIT]++;
+	else if (!w->passed)
+		st[STAT_APPEND]++;
+	count_mode(w, st);
+}
+
+/* Tail, top or walk? On expiry the next task is already chosen: the CPU is between two. */
+static __always_inline enum insert_plan make_plan(struct task_struct *p, struct placing *w,
+						  struct rq_ctx *rq, s32 cpu, const struct knobs *k)
+{
+	enum insert_plan plan;
+
+	if (w->env.cause != CAUSE_EXPIRE && (k->trace || w->env.rule == RULE_DYNAMIC))
+		see_running(p, cpu, k);
+	plan = insert_plan(&w->env, &w->h, w->has_running ? &w->running : NULL);
+	if (plan == PLAN_TOP && top_denied(rq, k, cpu)) {
+		plan = PLAN_TAIL;
+		w->bounded = 1;
+	}
+	return plan;
+}
+
+/* insert_RQ for everything but the plain append of a local task. */
+__noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
+			 s32 cpu, u32 cause, u64 enq_flags)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct placing *w;
+	enum insert_plan plan;
+	bool preempt = false;
+
+	if (k->trace)
+		record_begin(cpu, 0);
+	w = prepare(p, tctx, cpu, cause, k, false);
+	plan = make_plan(p, w, rq, cpu, k);
+	tctx->in_order = plan != PLAN_TOP && cause != CAUSE_CREDIT;
+	if (plan == PLAN_TOP) {
+		place_head(rq, w, cpu);
+	} else if (cause == CAUSE_CREDIT) {
+		place_credit(rq, w, cpu);
+	} else if (plan == PLAN_TAIL || stays_behind_tail(cpu)) {
+		place_tail(rq, w);
+	} else if (!scx_bpf_dsq_peek(cpu)) {
+		place_tail(rq, w);
+		w->head = 1;
+	} else {
+		stats_of(cpu, k->rule)[STAT_WALK]++;
+		walk_queue(cpu, tctx->job, 0);
+		place_walked(rq, w, 0);
+	}
+	count_insertion(w, stats_of(cpu, k->rule), plan);
+	if (cause != CAUSE_EXPIRE && (w->head || cause == CAUSE_CREDIT))
+		preempt = displace_running(p, tctx, cpu, plan != PLAN_TOP);
+
+	note_key(rq, w->tid, w->key);
+	insert(p, rq, cpu, slice_of(p, k), w->key, enq_flags);
+	if (preempt)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (k->trace)
+		record_end(cpu, preempt);
+	return 0;
+}
+
+/*
+ * @prev's quantum ended. Would insert_RQ put it ahead of the whole queue? Then
+ * it keeps the CPU, and everybody is charged for it.
+ */
+__noinline int keeps_cpu(struct task_struct *prev __arg_trusted, s32 cpu)
+{
+	const struct knobs *k = knobs_now();
+	struct task_ctx *tctx = ctx_of(prev);
+	struct rq_ctx *rq = rq_of(cpu);
+	struct placing *w;
+
+	if (!tctx || !is_parallel(tctx, k) || rq->resume_tid == prev->pid)
+		return 0;
+	w = prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, true);
+	if (insert_plan(&w->env, &w->h, NULL) != PLAN_WALK)
+		return 0;
+	if (stays_behind_tail(cpu)) {
+		/* it is enqueued next, under this rq lock: no need to ask again */
+		if (!k->trace) {
+			rq->behind_tid = prev->pid;
+			rq->behind_key = rq->tail_key;
+			tctx->mes = w->h.mes;
+			count_mode(w, stats_of(cpu, k->rule));
+		}
+		return 0;
+	}
+	if (!scx_bpf_dsq_peek(cpu))
+		return 0;
+	walk_queue(cpu, tctx->job, 0);
+	if (!w->head)
+		return 0;
+
+	if (k->trace)
+		record_begin(cpu, 0);
+	prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, false);
+	walk_queue(cpu, tctx->job, 0);
+	stats_of(cpu, k->rule)[STAT_WALK]++;
+	count_insertion(w, stats_of(cpu, k->rule), PLAN_WALK);
+	tctx->de = 0;
+	tctx->in_order = 1;
+	rq->streak = 0;
+	scx_bpf_task_set_slice(prev, slice_of(prev, k));
+	if (k->trace)
+		record_end(cpu, false);
+	return 1;
+}
+
+/* Has it sleeper credit to go ahead on? Settles the account of a local task that woke. */
+static __always_inline bool has_credit(struct task_struct *p, struct task_ctx *tctx,
+				       struct rq_ctx *rq, const struct knobs *k, u64 dsq)
+{
+	if (!k->credit)
+		return false;
+	settle_credit(p, tctx, k, true);
+	return tctx->credit >= (s64)CREDIT_MIN && !top_denied(rq, k, dsq);
+}
+
+/*
+ * No job on the node: every rule is a FIFO, and the CPU's local DSQ is the
+ * ready queue. It needs no dispatch, but nobody can be placed in its middle or
+ * be stolen from it, so this ends with the first parallel task, with the first
+ * task that a record or an idle CPU asks for, and until the vtime queue is
+ * empty again.
+ */
+static __always_inline bool may_be_quiet(const struct knobs *k)
+{
+	return !any_parallel(k) && !k->trace;
+}
+
+static __always_inline bool is_quiet(const struct rq_ctx *rq, const struct knobs *k)
+{
+	return may_be_quiet(k) && !rq->ordered;
+}
+
+#define QUIET_BATCH	32		/* tasks moved in one dispatch */
+#define QUIET_PAUSE	(100 * NSEC_PER_MSEC)	/* after an idle CPU asked: let it take them */
+
+/*
+ * The last job has gone, but tasks that never sleep would keep the vtime queue
+ * in use: move it to the local DSQ, in its order. Whoever comes goes behind it
+ * until all have been moved. Returns whether there is one to run.
+ */
+static __noinline int become_quiet(s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	int i, moved = 0;
+
+	bpf_for(i, 0, QUIET_BATCH) {
+		if (!scx_bpf_dsq_move_to_local(cpu)) {
+			rq->ordered = 0;
+			break;
+		}
+		moved = 1;
+	}
+	return moved;
+}
+
+/* is_quiet(): the local DSQ is the queue. Credit goes to its head. */
+static __always_inline void enqueue_quiet(struct task_struct *p, struct rq_ctx *rq, s32 cpu,
+					  const struct knobs *k, u64 enq_flags)
+{
+	bool woke = enq_flags & SCX_ENQ_WAKEUP;
+	u64 *st = stats_of(cpu, k->rule);
+	struct task_struct *curr;
+	struct task_ctx *tctx, *cctx;
+
+	st[STAT_INSERT]++;
+	tctx = woke || rq->streak ? ctx_of(p) : NULL;
+	if (tctx) {
+		if (tctx->in_order)
+			rq->streak = 0;
+		tctx->fresh = 0;
+		tctx->credited = woke && has_credit(p, tctx, rq, k, SCX_DSQ_LOCAL_ON | cpu);
+		tctx->in_order = !tctx->credited;
+		if (tctx->credited) {
+			st[STAT_CREDIT]++;
+			enq_flags |= SCX_ENQ_HEAD;
+			curr = running_on(cpu, &cctx);
+			if (curr && !(cctx->credited && credit_left(curr, cctx) > 0)) {
+				st[STAT_PREEMPT]++;
+				displace(curr, rq, 0, 0);
+				enq_flags |= SCX_ENQ_PREEMPT;
+			}
+		}
+	}
+	if (!(enq_flags & SCX_ENQ_HEAD))
+		st[STAT_APPEND]++;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), enq_flags);
+	mark_busy(rq);
+}
+
+#endif /* INSERT_BPF_H */

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Messages for tasks that wait in a ready queue (SDCA, Monito Alg. 2): told by
+ * the socket, done by the dispatch of the task's CPU.
+ */
+#ifndef MESSAGE_BPF_H
+#define MESSAGE_BPF_H
+
+static __always_inline void move_queued(s32 cpu, u32 tid, u64 key)
+{
+	struct task_struct *q;
+
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		if (q->pid != tid)
+			continue;
+		scx_bpf_dsq_move_set_vtime(&___it, key);
+		scx_bpf_dsq_move_vtime(&___it, q, cpu, 0);
+		break;
+	}
+}
+
+/* Let the queued task @p rise from its place. Returns whether it takes the CPU. */
+__noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull, s32 cpu)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct placing *w;
+	enum insert_plan plan;
+	bool preempt = false;
+
+	if (k->trace)
+		record_begin(cpu, p->pid);
+	w = prepare(p, tctx, cpu, CAUSE_MESSAGE, k, false);
+	w->key = p->scx.dsq_vtime;
+	plan = make_plan(p, w, rq, cpu, k);
+	if (plan == PLAN_TOP) {
+		place_head(rq, w, cpu);
+		tctx->in_order = 0;
+	} else if (plan == PLAN_WALK) {
+		walk_queue(cpu, tctx->job, p->pid);
+		place_walked(rq, w, p->pid);
+	}
+	if (w->head)
+		preempt = displace_running(p, tctx, cpu, plan != PLAN_TOP);
+	count_insertion(w, stats_of(cpu, k->rule), plan);
+	stats_of(cpu, k->rule)[STAT_MESSAGE]++;
+	if (w->key != p->scx.dsq_vtime)
+		move_queued(cpu, p->pid, w->key);
+	if (k->trace)
+		record_end(cpu, preempt);
+	return preempt;
+}
+
+/* A message arrived for the task @tid while it was queued here. */
+__noinline int reinsert(u32 tid, s32 cpu)
+{
+	struct task_struct *p = bpf_task_from_pid(tid);
+	struct task_ctx *tctx;
+	int preempt = 0;
+
+	if (!p)
+		return 0;
+	tctx = ctx_of(p);
+	if (tctx) {
+		tctx->msg_pending = 0;
+		if (in_ready_queue(p) && scx_bpf_task_cpu(p) == cpu && is_parallel(tctx, knobs_now()))
+			preempt = rise(p, tctx, cpu);
+	}
+	bpf_task_release(p);
+	return preempt;
+}
+
+/* Messages for queued tasks interrupted @prev. Returns whether it may go on with its quantum. */
+static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	bool displaced = false, interrupted;
+	u32 w = rq->msg_w;
+	int i;
+
+	interrupted = prev && is_queued_or_runs(prev) && rq->rest && rq->rest_tid == prev->pid;
+	if (interrupted)
+		scx_bpf_task_set_slice(prev, rq->rest);
+	if (w - rq->msg_r > MSG_SLOTS) {
+		stats_of(cpu, knobs_now()->rule)[STAT_MSG_LOST] += w - rq->msg_r - MSG_SLOTS;
+		rq->msg_r = w - MSG_SLOTS;
+	}
+	bpf_for(i, 0, MSG_SLOTS) {
+		if (rq->msg_r == w)
+			break;
+		if (reinsert(rq->msg_tid[rq->msg_r++ & (MSG_SLOTS - 1)], cpu))
+			displaced = true;
+	}
+	if (interrupted && displaced)
+		scx_bpf_task_set_slice(prev, 0);
+	rq->rest = 0;
+	rq->rest_tid = 0;
+	return interrupted && !displaced;
+}
+
+/*
+ * Data reached a socket. If its owner waits in a ready queue, tell that CPU: it
+ * is interrupted and dispatch re-inserts the task. The slice of the task that
+ * is interrupted is kept aside; dispatch gives it back.
+ */
+SEC("fentry/sock_def_readable")
+int BPF_PROG(on_arrival, struct sock *sk)
+{
+	const struct knobs *k = knobs_now();
+	u64 key = (u64)sk;
+	struct sock_obs *so;
+	struct task_struct *p, *curr;
+	struct task_ctx *tctx;
+	struct rq_ctx *rq;
+	u32 slot, tid;
+	s32 cpu;
+
+	if (!k->reinsert || !any_parallel(k) || k->rule == RULE_FIFO)
+		return 0;
+	so = bpf_map_lookup_elem(&socks, &key);
+	if (!so || !(tid = sock_tid(so)))
+		return 0;
+	p = bpf_task_from_pid(tid);
+	if (!p)
+		return 0;
+	tctx = ctx_of(p);
+	if (!tctx || !is_parallel(tctx, k) || !in_ready_queue(p) || tctx->msg_pending)
+		goto out;
+	tctx->msg_pending = 1;
+	cpu = scx_bpf_task_cpu(p);
+	rq = rq_of(cpu);
+	slot = __sync_fetch_and_add(&rq->msg_w, 1);
+	rq->msg_tid[slot & (MSG_SLOTS - 1)] = tid;
+	curr = scx_bpf_cpu_curr(cpu);
+	if (curr && curr->scx.slice && is_queued_or_runs(curr)) {
+		rq->rest = slice_left(curr);
+		rq->rest_tid = curr->pid;
+	}
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+out:
+	bpf_task_release(p);
+	return 0;
+}
+
+#endif /* MESSAGE_BPF_H */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The ready queue: where insert_RQ's answer becomes a key of a vtime DSQ.
+ *
+ * Keys are 2^key_shift apart. Append: last key + spacing. Between two
+ * neighbours: the midpoint. Ahead of the head: its key - spacing. Keys wrap
+ * and compare by signed difference, as the kernel compares them, so only the
+ * span of one queue matters. A gap that has no midpoint left is counted, its
+ * task takes the key of the neighbour ahead (equal keys keep insertion order)
+ * and the next dispatch renumbers the queue.
+ *
+ * Everything here runs with the rq lock of the queue's CPU held. Only a
+ * stealing CPU removes tasks without it; what we remember of the tail is
+ * therefore checked before it is believed.
+ */
+#ifndef QUEUE_BPF_H
+#define QUEUE_BPF_H
+
+static __always_inline u64 spacing(void)
+{
+	return 1ULL << (cfg.key_shift & 63);
+}
+
+/* Remember a key given out: is it the tail? */
+static __always_inline void note_key(struct rq_ctx *rq, u32 tid, u64 key)
+{
+	if ((s64)(key - rq->tail_key) >= 0) {
+		rq->tail_key = key;
+		rq->tail_tid = tid;
+	}
+}
+
+static __always_inline void place_tail(struct rq_ctx *rq, struct placing *w)
+{
+	w->key = rq->tail_key + spacing();
+	w->limit = w->key + spacing();
+}
+
+static __always_inline void place_head(struct rq_ctx *rq, struct placing *w, s32 cpu)
+{
+	struct task_struct *head = scx_bpf_dsq_peek(cpu);
+
+	w->head = true;
+	if (head) {
+		w->limit = head->scx.dsq_vtime;
+		w->key = w->limit - spacing();
+	} else {
+		place_tail(rq, w);
+	}
+}
+
+/* Between two neighbours, at most @step behind the one ahead. */
+static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, u64 ahead,
+					  u64 behind, u64 step)
+{
+	u64 gap = behind - ahead;
+
+	w->limit = behind;
+	if (gap < 2) {
+		w->key = ahead;
+		rq->renumber = 1;
+		w->gap = 1;
+	} else {
+		w->key = ahead + (gap / 2 < step ? gap / 2 : step);
+	}
+	if (ahead == rq->credit_key)
+		rq->credit_limit = w->key;
+}
+
+/* The task @tid, if it still waits under @key. To be released. */
+static __always_inline struct task_struct *queued_under(u32 tid, u64 key)
+{
+	struct task_struct *q;
+
+	if (!tid)
+		return NULL;
+	q = bpf_task_from_pid(tid);
+	if (!q)
+		return NULL;
+	if (in_ready_queue(q) && q->scx.dsq_vtime == key)
+		return q;
+	bpf_task_release(q);
+	return NULL;
+}
+
+/*
+ * A local task with sleeper credit goes behind the last one of its like, else
+ * to the head: what a walk past everybody without credit would find, without
+ * the walk.
+ */
+static __always_inline void place_credit(struct rq_ctx *rq, struct placing *w, s32 cpu)
+{
+	struct task_struct *last = queued_under(rq->credit_tid, rq->credit_key);
+	struct task_ctx *lctx;
+	bool credited = false;
+
+	if (last) {
+		/* displaced meanwhile, it may be back under the same key, but not on credit */
+		lctx = ctx_of(last);
+		credited = lctx && lctx->credited;
+		bpf_task_release(last);
+	}
+	if (!credited)
+		place_head(rq, w, cpu);
+	else if (rq->credit_key == rq->tail_key)
+		place_tail(rq, w);
+	else
+		place_between(rq, w, rq->credit_key, rq->credit_limit,
+			      1ULL << (cfg.key_shift / 2 & 63));
+	rq->credit_tid = w->tid;
+	rq->credit_key = w->key;
+	rq->credit_limit = w->limit;
+}
+
+/* Most insertions overtake nobody: ask the tail alone before starting a walk. */
+__noinline bool stays_behind_tail(s32 cpu)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct placing *w = &rq->w;
+	struct task_struct *q = queued_under(rq->tail_tid, rq->tail_key);
+	struct task_ctx *qctx;
+	bool stays = false;
+
+	if (!q)
+		return false;
+	qctx = ctx_of(q);
+	if (qctx) {
+		fill_task(&w->other, q, qctx, k, w->with_obs);
+		stays = !may_pass(&w->env, &w->other, &w->h);
+	}
+	bpf_task_release(q);
+	return stays;
+}
+
+static __always_inline void note_overtaken(const struct knobs *k, u32 tid)
+{
+	struct decision *rec;
+	u32 zero = 0, i;
+
+	if (!k->trace)
+		return;
+	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
+	if (!rec)
+		return;
+	i = rec->nr_overtaken;
+	if (i < MAX_OVERTAKEN) {
+		rec->overtaken[i] = tid;
+		rec->nr_overtaken = i + 1;
+	}
+}
+
+/*
+ * insert_RQ's loop: from the tail on, pass who may be passed. With @from set,
+ * the walk starts at that queued task instead (SDCA: it may only rise). @job is
+ * that of the task that walks. Not static, see fill_obs().
+ */
+__noinline int walk_queue(s32 cpu, u64 job, u32 from)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct placing *w = &rq->w;
+	u64 *st = stats_of(cpu, k->rule);
+	struct task_struct *q;
+	struct task_ctx *qctx;
+
+	w->passed = 0;
+	w->stopped = 0;
+	w->seen = !from;
+	bpf_for_each(scx_dsq, q, cpu, SCX_DSQ_ITER_REV) {
+		if (!w->seen) {
+			if (q->pid == from) {
+				w->seen = 1;
+				w->behind = q->scx.dsq_vtime;
+			}
+			continue;
+		}
+		qctx = ctx_of(q);
+		if (!qctx)
+			continue;
+		fill_task(&w->other, q, qctx, k, w->with_obs);
+		if (!may_pass(&w->env, &w->other, &w->h)) {
+			w->stopped = 1;
+		} else if (w->passed >= k->walk_max) {
+			w->stopped = 1;
+			w->bounded = 1;
+		}
+		if (w->stopped) {
+			w->ahead = q->scx.dsq_vtime;
+			break;
+		}
+		if (!w->dry) {
+			charge(qctx, job, st);
+			note_overtaken(k, q->pid);
+		}
+		w->behind = q->scx.dsq_vtime;
+		w->passed++;
+	}
+	w->head = !w->stopped && w->seen;
+	return 0;
+}
+
+/* Where the walk ended: the key that goes there. */
+static __always_inline void place_walked(struct rq_ctx *rq, struct placing *w, u32 from)
+{
+	if (!w->passed && from) {
+		w->key = w->limit = w->behind;
+	} else if (w->stopped && w->passed) {
+		place_between(rq, w, w->ahead, w->behind, spacing());
+	} else if (w->passed) {
+		w->limit = w->behind;
+		w->key = w->behind - spacing();
+	} else {
+		place_tail(rq, w);
+	}
+}
+
+/* A gap ran out of midpoints: give every task of the queue a new key, in order. */
+__noinline int renumber_queue(s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	u64 key = rq->tail_key;
+	struct task_struct *q;
+
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		u32 tid = q->pid;
+
+		key += spacing();
+		if (tid == rq->credit_tid && q->scx.dsq_vtime == rq->credit_key) {
+			rq->credit_key = key;
+			rq->credit_limit = key + spacing();
+		}
+		scx_bpf_dsq_move_set_vtime(&___it, key);
+		if (scx_bpf_dsq_move_vtime(&___it, q, cpu, 0))
+			rq->tail_tid = tid;
+	}
+	rq->tail_key = key;
+	rq->renumber = 0;
+	stats_of(cpu, knobs_now()->rule)[STAT_RENUMBER]++;
+	return 0;
+}
+
+#endif /* QUEUE_BPF_H */

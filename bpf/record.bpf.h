@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Decision records: what insert_RQ saw and what it did, for the replay through
+ * the plain reference, and the snapshot of a ready queue for people.
+ */
+#ifndef RECORD_BPF_H
+#define RECORD_BPF_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} decisions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct decision);
+} decision_scratch SEC(".maps");
+
+static __always_inline void record_task(struct trace_task *out, const struct task_struct *p,
+					const struct task_ctx *tctx, const struct knobs *k)
+{
+	out->tid = p->pid;
+	fill_task(&out->t, p, tctx, k, k->sensors);
+	__builtin_memcpy(out->comm, p->comm, COMM_LEN);
+}
+
+/*
+ * The ready queue of @cpu, head first: *nr is its length, at most MAX_TRACE of
+ * its tasks are filled in. *nr is in map memory, where the verifier does not
+ * follow its value (each would be a state of the loop).
+ */
+static __noinline int record_queue(struct trace_task *out, u32 *nr, s32 cpu)
+{
+	const struct knobs *k = knobs_now();
+	struct task_struct *q;
+	struct task_ctx *qctx;
+
+	*nr = 0;
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		u32 i = *nr;
+
+		*nr = i + 1;
+		if (i >= MAX_TRACE)
+			continue;
+		qctx = ctx_of(q);
+		if (qctx)
+			record_task(&out[i & (MAX_TRACE - 1)], q, qctx, k);
+	}
+	return 0;
+}
+
+/* Before the walk: the queue as it is. */
+__noinline int record_begin(s32 cpu, u32 from)
+{
+	struct decision *rec;
+	u32 zero = 0, i;
+
+	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
+	if (!rec)
+		return 0;
+	record_queue(rec->queue, &rec->nr, cpu);
+	rec->flags = rec->nr > MAX_TRACE ? DEC_TRUNCATED : 0;
+	rec->nr_overtaken = 0;
+	rec->from = rec->nr;
+	bpf_for(i, 0, MAX_TRACE) {
+		if (i >= rec->nr)
+			break;
+		if (from && rec->queue[i & (MAX_TRACE - 1)].tid == from)
+			rec->from = i;
+	}
+	return 0;
+}
+
+/* Where the new task stands, counted from the head, before it was there. */
+static __noinline u32 record_position(const struct placing *w, const struct decision *rec)
+{
+	u32 i, pos = 0;
+
+	if (w->env.cause == CAUSE_CREDIT) {
+		bpf_for(i, 0, MAX_TRACE) {
+			if (i >= rec->nr)
+				break;
+			if (rec->queue[i & (MAX_TRACE - 1)].t.flags & TASK_CREDIT)
+				pos = i + 1;
+		}
+		return pos;
+	}
+	if (w->head)
+		return 0;
+	return rec->from - w->passed;
+}
+
+/*
+ * Hand the record to whoever reads. Another CPU may have stolen a task since
+ * the queue was recorded: what was decided is not what the record would say,
+ * and it counts as lost. Nobody else removes from the queue now, and nobody
+ * adds to it, so the length tells.
+ */
+static __always_inline void record_output(struct decision *rec, struct rq_ctx *rq, s32 cpu)
+{
+	u32 nr = rec->nr;
+	u64 size, err;
+
+	rec->ns = bpf_ktime_get_ns();
+	rec->cpu = cpu;
+	rec->seq = ++rq->seq;
+	if (nr != scx_bpf_dsq_nr_queued(cpu)) {
+		stats_of(cpu, knobs_now()->rule)[STAT_TRACE_LOST]++;
+		return;
+	}
+	if (nr > MAX_TRACE)
+		nr = MAX_TRACE;
+	rec->nr = nr;
+	size = __builtin_offsetof(struct decision, queue) + nr * sizeof(struct trace_task);
+	if (size > sizeof(*rec))
+		size = sizeof(*rec);
+	err = bpf_ringbuf_output(&decisions, rec, size, 0);
+	stats_of(cpu, knobs_now()->rule)[err ? STAT_TRACE_LOST : STAT_TRACE]++;
+}
+
+/*
+ * A displaced task goes back under @key. No decision, but the replay follows
+ * the queue from record to record.
+ */
+__noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64 key)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct task_ctx *tctx = ctx_of(p);
+	struct decision *rec;
+	struct task_struct *q;
+	u32 zero = 0;
+
+	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
+	if (!rec || !tctx)
+		return 0;
+	record_begin(cpu, 0);
+	rec->position = 0;
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		if ((s64)(q->scx.dsq_vtime - key) > 0)
+			break;
+		rec->position++;
+	}
+	rec->rule = k->rule;
+	rec->cause = CAUSE_RESUME;
+	record_task(&rec->task, p, tctx, k);
+	record_output(rec, rq, cpu);
+	return 0;
+}
+
+/* After it: what was done. */
+__noinline int record_end(s32 cpu, bool preempt)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct placing *w = &rq->w;
+	struct decision *rec;
+	u32 zero = 0;
+
+	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
+	if (!rec)
+		return 0;
+	rec->rule = w->env.rule;
+	rec->cause = w->env.cause;
+	rec->position = record_position(w, rec);
+	if (preempt)
+		rec->flags |= DEC_PREEMPT;
+	if (w->bounded)
+		rec->flags |= DEC_BOUNDED;
+	if (w->env.overloaded)
+		rec->flags |= DEC_OVERLOADED;
+	if (w->has_running)
+		rec->flags |= DEC_RUNNING;
+	rec->mnol = w->env.mnol;
+	rec->mnod = w->env.mnod;
+	rec->walk_max = k->walk_max;
+	rec->share_ns = w->env.share_ns;
+	rec->task.tid = w->tid;
+	rec->task.t = w->h;
+	__builtin_memcpy(rec->task.comm, w->comm, COMM_LEN);
+	record_output(rec, rq, cpu);
+	return 0;
+}
+
+/* For people: the ready queue of one CPU, run on demand by the agent. */
+SEC("syscall")
+int snapshot(struct { u32 cpu; u32 pad; } *ctx)
+{
+	const struct knobs *k = knobs_now();
+	s32 cpu = ctx->cpu;
+	struct task_struct *curr;
+	struct task_ctx *cctx;
+
+	if ((u32)cpu >= cfg.nr_cpus)
+		return -ENOENT;
+	bpf_rcu_read_lock();
+	snap.cpu = cpu;
+	record_queue(snap.queue, &snap.nr_queued, cpu);
+	snap.nr = snap.nr_queued < MAX_TRACE ? snap.nr_queued : MAX_TRACE;
+	snap.nr_direct = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
+	snap.running = 0;
+	curr = scx_bpf_cpu_curr(cpu);
+	if (curr && is_queued_or_runs(curr)) {
+		cctx = ctx_of(curr);
+		if (cctx) {
+			snap.running = 1;
+			record_task(&snap.curr, curr, cctx, k);
+		}
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+#endif /* RECORD_BPF_H */

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * RQ[0], the running task: who it is, how it is displaced and how it comes
+ * back; and the CPUs that wait for work.
+ */
+#ifndef RUNNING_BPF_H
+#define RUNNING_BPF_H
+
+/* What the running task has left of its quantum, the part since the last tick taken off. */
+static __always_inline u64 slice_left(const struct task_struct *curr)
+{
+	u64 slice = curr->scx.slice;
+	s64 ran = scx_bpf_now() - curr->se.exec_start;
+
+	if (ran <= 0)
+		return slice;
+	return slice > ran ? slice - ran : 0;
+}
+
+/* The kernel waits for these: they go ahead of everything and are not displaced. */
+static __always_inline bool is_percpu_kthread(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
+/* RQ[0] of @cpu: our task that runs there and is not on its way out, else NULL. */
+static __always_inline struct task_struct *running_on(s32 cpu, struct task_ctx **cctx)
+{
+	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
+
+	if (!curr || !is_queued_or_runs(curr) || !curr->scx.slice || is_percpu_kthread(curr))
+		return NULL;
+	*cctx = ctx_of(curr);
+	if (!*cctx || rq_of(cpu)->resume_tid == curr->pid)
+		return NULL;
+	return curr;
+}
+
+/*
+ * Take the CPU from the task that runs on it. It goes right behind the one
+ * that displaced it, with what is left of its quantum.
+ */
+static __always_inline void displace(const struct task_struct *curr, struct rq_ctx *rq, u64 key,
+				     u64 limit)
+{
+	rq->resume_tid = curr->pid;
+	rq->resume_key = key + (limit - key) / 2;
+	rq->resume_slice = slice_left(curr);
+	rq->resume_exec = curr->se.sum_exec_runtime;
+}
+
+/* A wake-up on a busy CPU was preceded by a search for an idle one; other insertions were not. */
+static __always_inline void wake_idle_cpu(const struct task_struct *p, struct rq_ctx *rq)
+{
+	s32 idle;
+
+	if (cfg.nr_cpus < 2)
+		return;
+	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, 0);
+}
+
+static __always_inline void mark_busy(struct rq_ctx *rq)
+{
+	if (cfg.nr_cpus < 2 || rq->busy)
+		return;
+	rq->busy = 1;
+	__sync_fetch_and_add(&nr_busy, 1);
+}
+
+static __always_inline void mark_empty(struct rq_ctx *rq)
+{
+	if (!rq->busy)
+		return;
+	rq->busy = 0;
+	__sync_fetch_and_sub(&nr_busy, 1);
+}
+
+static __always_inline void insert(struct task_struct *p, struct rq_ctx *rq, s32 cpu, u64 slice,
+				   u64 key, u64 enq_flags)
+{
+	struct scx_bpf_dsq_insert_vtime_args args = {
+		.dsq_id = cpu,
+		.slice = slice,
+		.vtime = key,
+		.enq_flags = enq_flags,
+	};
+
+	__scx_bpf_dsq_insert_vtime(p, &args);
+	rq->ordered = 1;
+	mark_busy(rq);
+}
+
+/*
+ * Does p come back from the CPU because it was displaced? Then with the rest
+ * of its quantum, which is returned; 0: it is a fresh arrival.
+ */
+static __always_inline u64 was_displaced(const struct task_struct *p, struct rq_ctx *rq, bool woke)
+{
+	u64 ran;
+
+	if (rq->resume_tid != p->pid)
+		return 0;
+	rq->resume_tid = 0;
+	ran = p->se.sum_exec_runtime - rq->resume_exec;
+	return !woke && ran < rq->resume_slice ? rq->resume_slice - ran : 0;
+}
+
+/* Back to its place: position 1, behind the one that displaced it (B-CSM-4). */
+static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s32 cpu, u64 slice,
+				     bool quiet, u64 enq_flags)
+{
+	if (quiet) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_HEAD);
+		return;
+	}
+	if (knobs_now()->trace)
+		record_put_back(p, cpu, rq->resume_key);
+	note_key(rq, p->pid, rq->resume_key);
+	if ((s64)(rq->resume_key - rq->credit_key) >= 0 && (s64)(rq->credit_limit - rq->resume_key) > 0)
+		rq->credit_limit = rq->resume_key;	/* the next on credit goes ahead of it */
+	insert(p, rq, cpu, slice, rq->resume_key, enq_flags);
+}
+
+/* A per-CPU kthread. Who runs now, if it woke, comes back to the head of the queue. */
+__noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 enq_flags)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct task_struct *curr;
+	struct task_ctx *cctx;
+
+	stats_of(cpu, k->rule)[STAT_DIRECT]++;
+	if (!(enq_flags & SCX_ENQ_WAKEUP)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, k->quantum_ns, enq_flags | SCX_ENQ_HEAD);
+		return 0;
+	}
+	curr = running_on(cpu, &cctx);
+	if (curr && curr->pid != p->pid) {
+		struct task_struct *head = scx_bpf_dsq_peek(cpu);
+		u64 limit = head ? head->scx.dsq_vtime : rq->tail_key + 2 * spacing();
+
+		displace(curr, rq, limit - spacing(), limit);	/* who comes to the head meanwhile is ahead of it */
+	}
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, k->quantum_ns, enq_flags | SCX_ENQ_PREEMPT);
+	return 0;
+}
+
+/* Charges and displaces the running task if it may be overtaken, or if not @ask. */
+static __always_inline bool displace_running(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
+					     bool ask)
+{
+	const struct knobs *k = knobs_now();
+	struct placing *w = &rq_of(cpu)->w;
+	u64 *st = stats_of(cpu, k->rule);
+	struct task_struct *curr;
+	struct task_ctx *cctx;
+
+	curr = running_on(cpu, &cctx);
+	if (!curr || curr->pid == p->pid)
+		return false;
+	if (ask) {
+		fill_task(&w->running, curr, cctx, k, w->with_obs);
+		if (!may_pass(&w->env, &w->running, &w->h))
+			return false;
+		if (charges(&w->env)) {
+			charge(cctx, tctx->job, st);
+			note_overtaken(k, curr->pid);
+		}
+	}
+	st[STAT_PREEMPT]++;
+	displace(curr, rq_of(cpu), w->key, w->limit);
+	if (w->env.rule == RULE_SDCA && w->env.cause != CAUSE_CREDIT)
+		rq_of(cpu)->resume_slice = 0;	/* to the bottom (B-MO-3) */
+	return true;
+}
+
+/* The running task as the record and RULE_DYNAMIC want it. */
+static __always_inline void see_running(struct task_struct *p, s32 cpu, const struct knobs *k)
+{
+	struct placing *w = &rq_of(cpu)->w;
+	struct task_struct *curr;
+	struct task_ctx *cctx;
+	struct decision *rec;
+	u32 zero = 0;
+
+	curr = running_on(cpu, &cctx);
+	if (!curr || curr->pid == p->pid)
+		return;
+	w->has_running = 1;
+	fill_task(&w->running, curr, cctx, k, w->with_obs);
+	if (!k->trace)
+		return;
+	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
+	if (rec)
+		record_task(&rec->running, curr, cctx, k);
+}
+
+#endif /* RUNNING_BPF_H */

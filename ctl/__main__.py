@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`python -m ctl`."""
+
+import sys
+
+from ctl.cli import main
+
+sys.exit(main())

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the nodes tell each other of themselves: sizes, and who holds which job. Records of the key-value store.
+
+Each node writes its own records and renews them; one that is not renewed expires. What is read from the store is
+checked like everything that comes from outside: a record that is wrong is dropped, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ctl.cluster.contract import Sizes
+from ctl.cluster.wire import Drop, check_integer, check_number, check_time, decode_object, encode
+
+__all__ = ["KEEP", "Directory", "Hold", "Size"]
+
+KEEP = 300.0  # seconds that the store keeps a record; nodes renew theirs three times in this time
+_USER = re.compile(r"[A-Za-z0-9_.@$-]{1,64}", re.ASCII)
+
+
+def _envelope(data: bytes, node: str, now: float, names: set[str]) -> dict[str, Any]:
+    fields = decode_object(data)
+    if set(fields) != names | {"v", "node", "incarnation", "time"}:
+        raise Drop("malformed", f"fields {', '.join(sorted(map(str, fields)))[:100]} are not those of such a record")
+    if fields["node"] != node:
+        raise Drop("forged", f"a record of {node} that speaks for {str(fields['node'])[:64]!r}")
+    check_integer(fields, "incarnation")
+    check_time(fields, now, KEEP)
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A node holds a job, which is a user's."""
+
+    node: str
+    incarnation: int
+    user: str
+
+    def encode(self, time: float) -> bytes:
+        """The record as it is stored at this Unix time."""
+        return encode({"node": self.node, "incarnation": self.incarnation, "user": self.user, "time": round(time, 3)})
+
+    @classmethod
+    def decode(cls, data: bytes, node: str, now: float) -> Hold:
+        """The record under a node's key. Raises Drop."""
+        fields = _envelope(data, node, now, {"user"})
+        if not isinstance(fields["user"], str) or not _USER.fullmatch(fields["user"]):
+            raise Drop("malformed", f"user {str(fields['user'])[:64]!r} is no user's name")
+        return cls(node, fields["incarnation"], fields["user"])
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A node's speed, memory and L."""
+
+    node: str
+    incarnation: int
+    speed: float  # in the unit the cluster's nodes measure in; only ratios count
+    memory: int  # bytes
+    share_l: float
+
+    def encode(self, time: float) -> bytes:
+        """The record as it is stored at this Unix time."""
+        return encode({name: getattr(self, name) for name in self.__dataclass_fields__} | {"time": round(time, 3)})
+
+    @classmethod
+    def decode(cls, data: bytes, node: str, now: float) -> Size:
+        """The record under a node's key. Raises Drop."""
+        fields = _envelope(data, node, now, {"speed", "memory", "share_l"})
+        speed = check_number(fields, "speed", 0, 1e12)
+        memory = check_integer(fields, "memory")
+        if speed <= 0 or memory < 1 << 20:
+            raise Drop("malformed", f"speed {speed:g} or memory of {memory} bytes are none that a node can have")
+        return cls(node, fields["incarnation"], speed, memory, check_number(fields, "share_l", 0, 1))
+
+
+class Directory:
+    """The nodes known now, and until when."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, Size] = {}
+        self._until: dict[str, float] = {}
+
+    def put(self, size: Size, now: float) -> None:
+        """A node told its size; an older incarnation's word is worth nothing."""
+        known = self.sizes.get(size.node)
+        if known is None or size.incarnation >= known.incarnation:
+            self.sizes[size.node] = size
+            self._until[size.node] = now + KEEP
+
+    def remove(self, node: str) -> None:
+        """A node has left."""
+        self.sizes.pop(node, None)
+        self._until.pop(node, None)
+
+    def expire(self, now: float) -> None:
+        """Remove nodes not heard of for KEEP seconds."""
+        for node in [node for node, until in self._until.items() if until <= now]:
+            self.remove(node)
+
+    def total(self, own: Size) -> Sizes:
+        """What the cluster comes to, this node included."""
+        others = [size for node, size in self.sizes.items() if node != own.node]
+        speeds = [own.speed, *(size.speed for size in others)]
+        memories = [own.memory, *(size.memory for size in others)]
+        return Sizes(len(speeds), max(speeds), min(memories))
+
+    def differing_share(self, own: Size) -> list[str]:
+        """The nodes whose L is another than ours: CCS wants it the same everywhere."""
+        return sorted(node for node, size in self.sizes.items() if not math.isclose(size.share_l, own.share_l))

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who is who: keys, and what the broker lets each of them say.
+
+The cluster is one NATS account. Its signing key for nodes carries a permission template in which the broker itself puts
+the name of whoever connects, so that it takes from a node only subjects that end in that node's name, whatever its
+program sends. New nodes need no change to any broker: they bring a token (JWT) that the key has signed. A second
+signing key is the keeper's, who makes the buckets of the key-value store; brokers have it, nodes do not.
+
+A node may not make consumers, nor read the store in any way but key by key: consumers deliver where their maker wants,
+in nobody's name.
+
+Certificates are for the brokers only: TLS keeps the link secret and shows a node that the broker is the right one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import hashlib
+import ipaddress
+import json
+import time
+from typing import Any, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
+
+from ctl.cluster.wire import HOLDS, MAX_MESSAGE, NODES
+
+__all__ = [
+    "BROKER_NAME",
+    "MEMORY",
+    "Certificate",
+    "Key",
+    "account_token",
+    "make_authority",
+    "make_certificate",
+    "operator_token",
+    "system_token",
+    "user_token",
+]
+
+BROKER_NAME = "broker.cosched"  # in every broker's certificate: nodes check this, not an address
+_PREFIX = {"operator": 14 << 3, "account": 0, "user": 20 << 3}  # nkeys: the first letter is O, A or U
+MEMORY = 256 << 20  # bytes of the key-value store: 100,000 records take 40 MB
+_VALID_FROM = datetime.datetime(2020, 1, 1)  # long ago: a node whose clock is wrong can connect, and be told so
+_VALID_TO = datetime.datetime(2120, 1, 1)
+
+
+class Key:
+    """An Ed25519 key in one of NATS's roles."""
+
+    def __init__(self, role: str, seed: bytes | None = None) -> None:
+        """`role`: operator, account or user; a new key unless its 32 bytes are given."""
+        self._key = Ed25519PrivateKey.generate() if seed is None else Ed25519PrivateKey.from_private_bytes(seed)
+        raw = bytes([_PREFIX[role]]) + self._key.public_key().public_bytes_raw()
+        checked = raw + binascii.crc_hqx(raw, 0).to_bytes(2, "little")
+        self.public = base64.b32encode(checked).decode().rstrip("=")
+
+    @property
+    def seed(self) -> bytes:
+        """The 32 secret bytes."""
+        return self._key.private_bytes_raw()
+
+    def sign(self, data: bytes) -> bytes:
+        """The 64 bytes of a signature."""
+        return self._key.sign(data)
+
+    def token(self, subject: str, name: str, claims: dict[str, Any]) -> str:
+        """A JWT in which this key says `claims` of the public key `subject`."""
+        body = {"iat": int(time.time()), "iss": self.public, "name": name, "sub": subject, "nats": claims}
+        digest = hashlib.new("sha512_256", _compact(body)).digest()
+        body["jti"] = base64.b32encode(digest).decode().rstrip("=")
+        signed = b".".join([_base64(_compact({"typ": "JWT", "alg": "ed25519-nkey"})), _base64(_compact(body))])
+        return b".".join([signed, _base64(self.sign(signed))]).decode()
+
+
+def _compact(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _base64(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def operator_token(operator: Key, system: Key) -> str:
+    """The operator of the cluster, named by itself."""
+    claims = {"system_account": system.public, "type": "operator", "version": 2}
+    return operator.token(operator.public, "cosched", claims)
+
+
+def account_token(operator: Key, account: Key, nodes: Key, keepers: Key) -> str:
+    """The cluster's account, with the two signing keys and what those they sign may do."""
+    signing = [
+        {"kind": "user_scope", "key": nodes.public, "role": "node", "template": _template(*_node_may())},
+        {"kind": "user_scope", "key": keepers.public, "role": "keeper", "template": _template(*_keeper_may())},
+    ]
+    claims = {
+        "limits": {**_NO_LIMITS, "mem_storage": MEMORY, "disk_storage": 0, "streams": 2, "consumer": 0},
+        "signing_keys": signing,
+        "type": "account",
+        "version": 2,
+    }
+    return operator.token(account.public, "cosched", claims)
+
+
+def system_token(operator: Key, system: Key) -> str:
+    """The brokers' own account, which no one else uses."""
+    return operator.token(system.public, "system", {"limits": _NO_LIMITS, "type": "account", "version": 2})
+
+
+def user_token(signer: Key, account: str, user: Key, name: str) -> str:
+    """A node or a keeper: what it may do is in the template of the key that signs."""
+    return signer.token(user.public, name, {"issuer_account": account, "type": "user", "version": 2})
+
+
+_NO_LIMITS = {"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True, "conn": -1}
+
+
+def _template(payload: int, publish: list[str], subscribe: list[str]) -> dict[str, Any]:
+    return {
+        "pub": {"allow": publish},
+        "sub": {"allow": subscribe},
+        "subs": -1,
+        "data": -1,
+        "payload": payload,
+        "allowed_connection_types": ["STANDARD"],
+    }
+
+
+def _node_may() -> tuple[int, list[str], list[str]]:
+    name = "{{name()}}"
+    publish = [
+        f"cosched.job.*.event.{name}",
+        f"cosched.job.*.ask.{name}",
+        f"$KV.{HOLDS}.*.{name}",
+        f"$KV.{NODES}.{name}",
+        *(f"$JS.API.{what}" for bucket in (HOLDS, NODES) for what in _reading(bucket)),
+    ]
+    return MAX_MESSAGE, publish, ["cosched.job.>", f"$KV.{HOLDS}.>", f"$KV.{NODES}.*", f"_INBOX.{name}.>"]
+
+
+def _reading(bucket: str) -> list[str]:
+    return [f"DIRECT.GET.KV_{bucket}.>", f"STREAM.INFO.KV_{bucket}"]
+
+
+def _keeper_may() -> tuple[int, list[str], list[str]]:
+    verbs = ("CREATE", "UPDATE", "INFO", "DELETE")
+    publish = [f"$JS.API.STREAM.{verb}.KV_{bucket}" for bucket in (HOLDS, NODES) for verb in verbs]
+    return 8 * MAX_MESSAGE, publish, ["_INBOX.{{name()}}.>"]
+
+
+# certificates
+
+
+class Certificate(NamedTuple):
+    """A certificate and its private key, as PEM."""
+
+    certificate: str
+    key: str
+
+
+def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Certificate:
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Certificate(certificate.public_bytes(serialization.Encoding.PEM).decode(), secret.decode())
+
+
+def _builder(name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+    return builder.not_valid_before(_VALID_FROM).not_valid_after(_VALID_TO)
+
+
+def make_authority() -> Certificate:
+    """A new certificate authority: this cluster's, and nobody else's."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cosched")])
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    builder = _builder("cosched", name, key).add_extension(x509.BasicConstraints(True, 0), critical=True)
+    builder = builder.add_extension(usage, critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return _pem(builder.sign(key, hashes.SHA256()), key)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def make_certificate(authority: Certificate, name: str, host: str) -> Certificate:
+    """A broker's certificate, for BROKER_NAME and, for the other brokers, its host; `name` is for people."""
+    issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
+    secret = serialization.load_pem_private_key(authority.key.encode(), None)
+    assert isinstance(secret, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(secret.public_key())
+    builder = _builder(name, issuer.subject, key).add_extension(x509.BasicConstraints(False, None), critical=True)
+    names = x509.SubjectAlternativeName([x509.DNSName(BROKER_NAME), _general_name(host)])
+    builder = builder.add_extension(names, critical=False)
+    builder = builder.add_extension(signer, critical=False)
+    return _pem(builder.sign(secret, hashes.SHA256()), key)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One connection to a broker, from its beginning to its end. It is never repaired: a new one is made instead.
+
+What is left of a broken connection (subscriptions the broker has or has not, messages of a minute ago in a buffer) is
+where clients and brokers have their known bugs; a new connection has nothing to repair.
+
+The buckets of the key-value store are read and written by their subjects. To watch a key is to subscribe to it: a put
+is a message like any other. No consumer is made on the broker, which ten thousand jobs on a thousand nodes would need
+by the ten thousand, and which a node may not make (`ctl.cluster.identity`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error
+
+from ctl.cluster.identity import BROKER_NAME, Key
+from ctl.cluster.wire import stream_subjects
+from ctl.errors import CoschedError
+
+__all__ = ["Handler", "Link", "LinkError", "Member", "end"]
+
+_CONNECT = 2.0  # seconds to connect to one broker
+_ANSWER = 2.0  # seconds for an answer of the store
+_CLOSE = 0.5  # seconds for a last word; a broker that is gone will not take it
+_PING = 1.5  # seconds from an answer to the next question: with _ANSWER, a lost broker is noticed within 3.5 s
+_STEPS = 4
+_FOREVER = 3600  # seconds
+_AT_ONCE = 64  # keys asked for at the same time
+_PENDING = 10_000  # messages of a subscription that wait for us; more are dropped, and counted as overrun
+
+_log = logging.getLogger("ctl.cluster")
+
+Handler = Callable[[str, bytes], None]  # subject, data; no data: the key was deleted
+
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks, and wait until they have ended. Once is not enough: asyncio.wait_for, by which the client waits,
+    loses it in Python 3.11 when what it waits for comes at the same moment."""
+    waiting = {task for task in tasks if not task.done()}
+    while waiting:
+        for task in waiting:
+            task.cancel()
+        _, waiting = await asyncio.wait(waiting, timeout=0.1)
+
+
+class LinkError(CoschedError):
+    """The broker cannot be reached, or does not answer."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a node needs to be one of the cluster."""
+
+    name: str
+    servers: tuple[str, ...]  # host:port
+    ca: str  # certificate that the brokers' are signed by, PEM
+    token: str  # JWT
+    seed: bytes  # of the key that the token is for
+
+
+class Link:
+    """A connection. `lost` is set when it ends."""
+
+    def __init__(self, member: Member, overrun: Callable[[], None]) -> None:
+        """`overrun` is called when messages were dropped because this program did not read them in time."""
+        self.lost = asyncio.Event()
+        self._member = member
+        self._overrun = overrun
+        self._client = Client()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def connect(self, servers: Iterable[str]) -> None:
+        """Connect to one of the brokers, the first that answers. Raises LinkError."""
+        key = Key("user", self._member.seed)
+
+        def sign(nonce: str) -> bytes:
+            return base64.b64encode(key.sign(nonce.encode()))
+
+        async def failed(error: Exception) -> None:
+            if "slow consumer" in str(error):
+                self._overrun()
+            elif not isinstance(error, Error | OSError | TimeoutError):
+                _log.error("a message could not be handled", exc_info=error)
+
+        async def closed() -> None:
+            self.lost.set()
+
+        with _as_link_error("the cluster's certificate is damaged, have this node invited again"):
+            context = ssl.create_default_context(cadata=self._member.ca)
+        try:
+            async with asyncio.timeout(_CONNECT * 2):
+                await self._client.connect(
+                    [f"tls://{server}" for server in servers],
+                    name=self._member.name,
+                    tls=context,
+                    tls_hostname=BROKER_NAME,
+                    user_jwt_cb=self._member.token.encode,
+                    signature_cb=sign,
+                    inbox_prefix=f"_INBOX.{self._member.name}",
+                    no_echo=True,
+                    allow_reconnect=False,
+                    reconnect_time_wait=0,
+                    max_reconnect_attempts=1,
+                    connect_timeout=int(_CONNECT),
+                    error_cb=failed,
+                    closed_cb=closed,
+                )
+        except (Error, OSError, ValueError, TimeoutError) as error:
+            await self.close()
+            reason = str(error) or type(error).__name__
+            raise LinkError(f"no broker of {', '.join(self._member.servers)} takes this node: {reason}") from None
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Notice that the broker is gone. The client's own pings do so only once the dead connection is closed in
+        good order, which takes half a minute."""
+        with contextlib.suppress(LinkError):
+            while not self.lost.is_set():
+                await asyncio.sleep(_PING)
+                await self.flush()
+        self.lost.set()
+
+    async def _pong(self) -> None:
+        with contextlib.suppress(Error, OSError, TimeoutError):
+            await self._client.flush(_FOREVER)
+            return
+        self.lost.set()
+
+    @property
+    def server(self) -> str:
+        """The broker at the other end."""
+        url = self._client.connected_url
+        return url.netloc if url is not None else ""
+
+    def discovered(self) -> tuple[str, ...]:
+        """Brokers that this one told of, host:port."""
+        return tuple(url.netloc for url in self._client.discovered_servers)
+
+    async def close(self) -> None:
+        """End the connection."""
+        if self._watching is not None:
+            self._watching.cancel()
+        if self.lost.is_set():
+            self._abort()
+        with contextlib.suppress(Error, OSError, TimeoutError):
+            async with asyncio.timeout(_CLOSE):
+                await self._client.close()
+        self.lost.set()
+
+    def _abort(self) -> None:
+        """Have done with a connection whose other end is gone: closed in good order it would wait for an answer, and
+        the client would not end the tasks of its subscriptions."""
+        writer = getattr(getattr(self._client, "_transport", None), "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
+
+    # messages
+
+    async def subscribe(self, subject: str, handler: Handler) -> Subscription:
+        """Have `handler` called with what comes on a subject. It must not block. Raises LinkError."""
+
+        async def call(message: Msg) -> None:
+            deleted = (message.headers or {}).get("KV-Operation") in ("DEL", "PURGE")
+            handler(message.subject, b"" if deleted else message.data)
+
+        with _as_link_error(f"subscribing to {subject}"):
+            return await self._client.subscribe(subject, cb=call, pending_msgs_limit=_PENDING)
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Hear no more of it. Raises LinkError."""
+        with _as_link_error("ending a subscription"):
+            await subscription.unsubscribe()
+
+    async def publish(self, subject: str, data: bytes) -> None:
+        """Send, without knowing whether it arrives. Raises LinkError."""
+        with _as_link_error(f"sending to {subject}"):
+            await self._client.publish(subject, data)
+
+    async def flush(self) -> None:
+        """Wait until the broker has seen all that was sent. Raises LinkError.
+
+        It waits in steps, in each of which an answer that is there is read: if this program was held up, it is not the
+        broker that is taken for lost. Nor is the client's own limit used, as an answer that is late ends its reading.
+        """
+        answer = asyncio.create_task(self._pong())
+        for _ in range(_STEPS):
+            done, _pending = await asyncio.wait({answer}, timeout=_ANSWER / _STEPS)
+            if done or self.lost.is_set():
+                break
+        if not answer.done():
+            self.lost.set()
+        if self.lost.is_set():
+            answer.cancel()
+            raise LinkError("the broker does not answer")
+
+    # the store
+
+    async def request(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> Msg:
+        """Ask the broker. Raises LinkError."""
+        with _as_link_error(f"asking {subject}"):
+            return await self._client.request(subject, data, _ANSWER, headers=headers)
+
+    async def ask(self, what: str, **fields: Any) -> dict[str, Any]:
+        """A question to the store's interface. Raises LinkError, with the broker's own words if it refused."""
+        answer = json.loads((await self.request(f"$JS.API.{what}", json.dumps(fields).encode())).data)
+        if "error" in answer:
+            raise LinkError(f"the broker refused {what}: {answer['error'].get('description')}")
+        return dict(answer)
+
+    async def put(self, subject: str, data: bytes) -> None:
+        """Write a key, or with no data delete it; returns when it is stored. Raises LinkError."""
+        answer = json.loads((await self.request(subject, data, None if data else {"KV-Operation": "DEL"})).data)
+        if "error" in answer:
+            raise LinkError(f"the broker did not store {subject}: {answer['error'].get('description')}")
+
+    async def get(self, bucket: str, subject: str) -> bytes:
+        """A key's value, empty if there is none. Raises LinkError."""
+        message = await self.request(f"$JS.API.DIRECT.GET.KV_{bucket}.{subject}")
+        headers = message.headers or {}
+        if headers.get("Status") or headers.get("KV-Operation"):
+            return b""
+        return message.data
+
+    async def keys(self, bucket: str, pattern: str = "") -> list[str]:
+        """The keys of a bucket, as subjects. Raises LinkError."""
+        subjects = pattern or stream_subjects(bucket)
+        found: list[str] = []
+        while True:
+            answer = await self.ask(f"STREAM.INFO.KV_{bucket}", subjects_filter=subjects, offset=len(found))
+            names = answer.get("state", {}).get("subjects") or {}
+            found += names
+            if not names or len(found) >= answer.get("total", 0):
+                return found
+
+    async def values(self, bucket: str, pattern: str = "") -> dict[str, bytes]:
+        """The keys of a bucket and their values. Raises LinkError."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(subject: str) -> tuple[str, bytes]:
+            async with places:
+                return subject, await self.get(bucket, subject)
+
+        found: list[Awaitable[tuple[str, bytes]]] = [read(key) for key in await self.keys(bucket, pattern)]
+        return {subject: value for subject, value in await asyncio.gather(*found) if value}
+
+
+@contextlib.contextmanager
+def _as_link_error(what: str) -> Any:
+    try:
+        yield
+    except (Error, OSError, TimeoutError) as error:
+        raise LinkError(f"{what}: {str(error) or type(error).__name__}") from None

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The state of this node's jobs across the cluster: a pure function of what it was told, and when. No I/O.
+
+For each job that this node holds there are two sets: the nodes with a local user (LOCAL) and the nodes that have
+stopped it (STOP). The job is stopped while the second has a member, else slowed down while the first has one, else
+free (B-CCS-12, B-CCS-13). A member stays while its node says so again within its lease; it leaves when that
+node says otherwise, starts anew, lets the job go, or is not heard of for a lease. So no stop outlives its cause by more
+than a lease, whatever is lost on the way.
+
+An event counts if it is newer than the last from the same node for the same job: (incarnation, seq) grows. A newer
+incarnation takes back all that the node said before.
+
+**Which jobs stop.** A node that has to stop n jobs *wants* n (`stops`), say W; the others have stopped R of those it
+holds. What they stopped gives this node room too, so it stops as many as are still needed, the lowest JIDs first: those
+of W that are among the n lowest of W and R together. The others it gives up, for as long as that is so.
+
+    N1 wants 7, N2 wants 3, both hold both. Their STOPs cross. N1: of {3, 7} the lowest 1 is 3, gives up 7.
+    N2: of {3, 7} the lowest 1 is 3, which it wants, keeps it. Both: 3 stopped, 7 runs (CCS §4.3, CCS-43).
+
+This ends, in one result, in whatever order messages come: whether the lowest job of all is stopped depends on no other
+job; whether the next one is, only on that one; and so on (B-CCS-11; the paper's rule is for two nodes, and theirs alone
+would let three of them chase each other round a circle). It differs from B-CCS-10 in one case: where the job stopped by
+others has a *higher* JID than one's own and its node cannot see ours, both stay stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ctl.cluster.contract import LEASE, MAX_LEASE, Decision, Event, Kind, State, jid_order
+
+__all__ = ["Machine", "Verdict"]
+
+_REPEATS = 2  # how often "nothing is the matter" is said again: losing it would cost the others a lease
+_ANSWER_EVERY = 0.2  # seconds: questions of many nodes at once get one answer
+
+
+class Verdict(StrEnum):
+    """What became of a received event."""
+
+    TAKEN = "taken"  # it says something else than before
+    RENEWED = "renewed"  # it says the same again
+    REPLAYED = "replayed"  # not newer than what is known
+    NOT_HELD = "not-held"  # this node has no such job
+    OWN_NAME = "own-name"  # it speaks in this node's name
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What another node said last of a job."""
+
+    incarnation: int
+    seq: int
+    local: bool
+    stop: bool
+    why: str
+    ends: float  # the lease
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job of this node: what the others say, what we said, and when we say it again."""
+
+    peers: dict[str, _Peer] = field(default_factory=dict)
+    local: bool = False
+    stop: bool = False
+    kind: Kind = Kind.NO_LOCAL
+    said: float = float("-inf")
+    again: float = 0.0
+    repeats: int = 0
+    decision: Decision | None = None
+
+
+class Machine:
+    """One node's view. Times are seconds of any clock that does not jump; methods that need the time take it as `now`.
+
+    After each call, `events` yields what to send and `decisions` what to do; `due` says when to call `tick`.
+    """
+
+    def __init__(self, node: str, incarnation: int, lease: float = LEASE) -> None:
+        """`incarnation` must be higher than that of every start of this node before; `lease` is in seconds."""
+        self.node = node
+        self.incarnation = incarnation
+        self.lease = lease
+        self._jobs: dict[str, _Job] = {}
+        self._newest: dict[str, int] = {}  # node -> highest incarnation
+        self._local = ""  # why a local user is present, empty if none is
+        self._wants: dict[str, str] = {}  # job to be stopped -> why
+        self._seq = 0
+        self._outbox: list[Event] = []
+        self._changed: list[Decision] = []
+
+    # what this node does
+
+    def hold(self, jid: str, now: float) -> None:
+        """The job has a task here now. With a local user present this sends LOCAL_U (CCS §4.3)."""
+        if jid not in self._jobs:
+            local = bool(self._local)
+            job = self._jobs[jid] = _Job(local=local)
+            self._say(jid, job, Kind.LOCAL_U if local else Kind.NO_LOCAL, now)
+            self._settle(now)
+
+    def release(self, jid: str, now: float) -> None:
+        """The job's last task here ended; the others hear that this node has nothing against it."""
+        job = self._jobs.pop(jid, None)
+        if job is None:
+            return
+        self._wants.pop(jid, None)
+        kind = Kind.RESUME if job.stop else Kind.NO_LOCAL
+        job.local = job.stop = False
+        self._say(jid, job, kind, now)
+        self._settle(now)
+
+    def local_user(self, why: str, now: float) -> None:
+        """A local user is present, and what shows it; an empty string: none is."""
+        self._local = why
+        self._settle(now)
+
+    def stops(self, wants: Iterable[tuple[str, str]], now: float) -> None:
+        """The jobs that the memory contract wants stopped here, with a reason each; jobs not held are ignored."""
+        self._wants = {jid: why for jid, why in wants if jid in self._jobs}
+        self._settle(now)
+
+    # what others say
+
+    def receive(self, event: Event, now: float) -> Verdict:
+        """Take an event in, if it is news."""
+        if event.node == self.node:
+            return Verdict.OWN_NAME
+        job = self._jobs.get(event.jid)
+        if job is None:
+            return Verdict.NOT_HELD
+        newest = self._newest.get(event.node, -1)
+        known = job.peers.get(event.node)
+        before = (known.local, known.stop) if known is not None else (False, False)
+        if event.incarnation < newest or (
+            known is not None and (event.incarnation, event.seq) <= (known.incarnation, known.seq)
+        ):
+            return Verdict.REPLAYED
+        if event.incarnation > newest:
+            self._newest[event.node] = event.incarnation
+            self._forget(event.node, now)
+        ends = now + min(event.lease, MAX_LEASE)
+        job.peers[event.node] = _Peer(event.incarnation, event.seq, event.local, event.stop, event.why, ends)
+        self._settle(now, event.jid)
+        return Verdict.TAKEN if before != (event.local, event.stop) else Verdict.RENEWED
+
+    def gone(self, node: str, jid: str, now: float) -> None:
+        """Another node no longer holds the job: what it said of it is void."""
+        job = self._jobs.get(jid)
+        peer = job.peers.get(node) if job else None
+        if peer is not None:
+            peer.local = peer.stop = False
+            self._settle(now, jid)
+
+    def asked(self, jid: str, now: float) -> None:
+        """Another node wants to hear how things are with a job."""
+        job = self._jobs.get(jid)
+        if job is not None:
+            job.again = min(job.again, max(now, job.said + _ANSWER_EVERY))
+
+    def restart(self, incarnation: int, now: float) -> None:
+        """Go on as a higher incarnation: the others remember one that this node has forgotten."""
+        self.incarnation = max(incarnation, self.incarnation)
+        self.say_all(now)
+
+    def say_all(self, now: float) -> None:
+        """Say everything again: the others may have missed it."""
+        for jid, job in self._jobs.items():
+            self._say(jid, job, job.kind, now)
+
+    # time
+
+    def tick(self, now: float) -> None:
+        """End leases, and repeat what is due. Early and late calls do no harm."""
+        for jid, job in self._jobs.items():
+            if any(peer.ends <= now and (peer.local or peer.stop) for peer in job.peers.values()):
+                self._settle(now, jid)
+            if job.again <= now:
+                job.repeats = max(0, job.repeats - 1)
+                self._say(jid, job, job.kind, now, again=False)
+
+    def due(self) -> float:
+        """When `tick` has something to do next; infinity if never."""
+        leases = (peer.ends for job in self._jobs.values() for peer in job.peers.values() if peer.local or peer.stop)
+        return min((*leases, *(job.again for job in self._jobs.values())), default=float("inf"))
+
+    # results
+
+    def events(self) -> list[Event]:
+        """What to send, since the last call."""
+        taken, self._outbox = self._outbox, []
+        return taken
+
+    def decisions(self) -> list[Decision]:
+        """Decisions that changed since the last call, the last one for each job."""
+        taken, self._changed = self._changed, []
+        return list({decision.jid: decision for decision in taken}.values())
+
+    def held(self) -> list[str]:
+        """The jobs of this node, lowest JID first."""
+        return sorted(self._jobs, key=jid_order)
+
+    def decision(self, jid: str) -> Decision | None:
+        """What is to be done with a job now; None if it is not held."""
+        job = self._jobs.get(jid)
+        return job.decision if job else None
+
+    # inside
+
+    def _forget(self, node: str, now: float) -> None:
+        """A node started anew: what it said before is void."""
+        for job in self._jobs.values():
+            job.peers.pop(node, None)
+        self._settle(now)
+
+    def _settle(self, now: float, only: str | None = None) -> None:
+        """Make everything follow from the sets again: ended leases, our own stops, what we say, what is to be done.
+
+        `only`: what changed is what others say of this job; then it concerns, besides it, those we want stopped.
+        """
+        jobs = self._jobs if only is None else {jid: self._jobs[jid] for jid in (only, *self._wants)}
+        for job in jobs.values():
+            for peer in job.peers.values():
+                if peer.ends <= now:
+                    peer.local = peer.stop = False
+        keep = self._own_stops()
+        for jid, job in jobs.items():
+            self._update(jid, job, jid in keep, now)
+            decision = self._decide(jid, job, keep)
+            if decision != job.decision:
+                job.decision = decision
+                self._changed.append(decision)
+
+    def _own_stops(self) -> set[str]:
+        """The jobs stopped on our own account: of those wanted, those among the lowest JIDs stopped by anybody."""
+        if not self._wants:
+            return set()
+        stopped = {jid for jid, job in self._jobs.items() if any(peer.stop for peer in job.peers.values())}
+        lowest = sorted(stopped | self._wants.keys(), key=jid_order)[: len(self._wants)]
+        return self._wants.keys() & set(lowest)
+
+    def _update(self, jid: str, job: _Job, stop: bool, now: float) -> None:
+        """Send what changed; two events if both did."""
+        local = bool(self._local)
+        if job.local != local:
+            job.local = local
+            self._say(jid, job, Kind.LOCAL_U if local else Kind.NO_LOCAL, now)
+        if job.stop != stop:
+            job.stop = stop
+            self._say(jid, job, Kind.STOP if stop else Kind.RESUME, now)
+
+    def _say(self, jid: str, job: _Job, kind: Kind, now: float, again: bool = True) -> None:
+        """Queue an event; `again`: it is news, and will be repeated."""
+        self._seq += 1
+        why = self._wants.get(jid, "") if job.stop else self._local if job.local else ""
+        event = Event(self.node, self.incarnation, self._seq, jid, kind, job.local, job.stop, self.lease, why)
+        self._outbox.append(event)
+        if again:
+            job.repeats = _REPEATS
+        job.kind, job.said = kind, now
+        goes_on = job.local or job.stop or job.repeats
+        job.again = now + self.lease / 3 if goes_on else float("inf")
+
+    def _decide(self, jid: str, job: _Job, keep: set[str]) -> Decision:
+        """The job's state and why, in words for people."""
+        others = {node: peer.why for node, peer in sorted(job.peers.items()) if peer.stop}
+        if job.stop or others:
+            stopping = ({self.node: self._wants[jid]} if job.stop else {}) | others
+            return Decision(jid, State.STOPPED, tuple(stopping), f"stopped by {_in_words(stopping)}")
+        users = {node: peer.why for node, peer in sorted(job.peers.items()) if peer.local}
+        if self._local:
+            users = {self.node: self._local} | users
+        given_up = jid in self._wants and jid not in keep
+        note = "; not stopped here, as other jobs are and the lowest JID stops" if given_up else ""
+        if users:
+            return Decision(jid, State.SLOWED, tuple(users), f"local user on {_in_words(users)}{note}")
+        return Decision(jid, State.FREE, (), note.removeprefix("; "))
+
+
+def _in_words(reasons: dict[str, str]) -> str:
+    """Nodes, each with what it gave as its reason.
+
+    >>> _in_words({"node1": "swapping", "node2": ""})
+    'node1 (swapping), node2'
+    """
+    return ", ".join(f"{node} ({why})" if why else node for node, why in reasons.items())

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The demo's part inside the guest: sets the stage, runs the jobs under one scheduler, measures.
+
+    python3 -m ctl.demo.guest CONFIG SCENARIO [--top]
+
+CONFIG is "eevdf" or a policy's name, SCENARIO what `Scenario.to_json` wrote. Prints one JSON object per line while it
+goes on: "phase", "at" (s), and in the phase "run" "seconds" since the jobs began, "jobs" (share done of each),
+"swapped_kb" (of each), "swapins" and "overloaded" (the agent's verdict; null without an agent). The measurement is
+left in /out/result.json.
+
+What makes runs comparable: the jobs wait at a gate until everything is in place; what idles (the agent, too) is pushed
+out to swap, program files are locked in memory and all but the scenario's room is held, so that every configuration
+starts with the same memory and pages on the swap device alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Final
+
+from ctl.demo.scenario import EEVDF, Job, Scenario
+from ctl.node.protocol import Client
+
+__all__ = ["main"]
+
+_SOURCES: Final = Path(__file__).resolve().parents[2] / "tests" / "progs"
+_COMPILERS: Final = {"mpi_sweep": "mpicc.mpich", "local_task": "gcc", "hold_memory": "gcc"}
+_WORK: Final = Path("/run/cosched-demo")  # a tmpfs: nothing here waits for the image's disk
+_RESULT: Final = Path("/out/result.json")
+_COUNTERS: Final = ("pgmajfault", "pswpin", "pswpout")
+_NO_DISK: Final = ("/dev/", "/proc/", "/run/", "/sys/")
+_TICK_S: Final = 1.0  # between two lines of progress
+_ROOM_OFF: Final = 0.05  # of the room: what the available memory may differ from it when the jobs begin
+_MIN_FREE_KB: Final = 2048  # the kernel's own reserve, which MemAvailable leaves out, is 20 times that for huge pages
+_PER_CPU_FRACTION: Final = 2048  # of memory: free pages a CPU keeps for itself, uncounted; by default an eighth of it
+_MCL_CURRENT, _MCL_FUTURE = 1, 2
+
+
+class Stage:
+    """Everything that runs during one measurement."""
+
+    def __init__(self, config: str, scenario: Scenario, top: bool) -> None:
+        self.config, self.scenario, self.top = config, scenario, top
+        self.begin = time.monotonic()
+        self.gate = _WORK / "gate"
+        self.jobs: dict[str, _RunningJob] = {}
+        self.timeline: list[dict[str, object]] = []
+
+    def tell(self, phase: str, **more: object) -> None:
+        """Print a line of progress, unless the dashboard has the terminal."""
+        if self.top and self.config != EEVDF and phase == "run":
+            return
+        print(json.dumps({"phase": phase, "at": round(time.monotonic() - self.begin, 1), **more}), flush=True)
+
+    def run(self) -> dict[str, Any]:
+        """Do one measurement and return it."""
+        self.tell("compile")
+        _compile_programs()
+        with contextlib.ExitStack() as stack:
+            if self.config != EEVDF:
+                self.tell("load")
+                _ctl("load", "--policy", self.config)
+                stack.callback(_ctl, "unload")
+            self.tell("start")
+            for name, job in self.scenario.jobs.items():
+                self.jobs[name] = stack.enter_context(_started(self._argv(name, job)))
+            for running in self.jobs.values():
+                running.wait_ready()
+            self.tell("settle")
+            if self.top and self.config != EEVDF:
+                stack.enter_context(_child(["ctl", "top"]))
+            agent = _Agent() if self.config != EEVDF else None
+            held = stack.enter_context(_settled(self.scenario.room * 1024))
+            commit = os.environ.get("COSCHED_COMMIT", "unknown")
+            return {"config": self.config, "commit": commit, "held": held, **self._measure(stack, agent)}
+
+    def _argv(self, name: str, job: Job) -> list[str]:
+        """Return the command line of a job; under a policy of ours it runs in the job's cgroup."""
+        sizes = (job.kb_per_rank, job.sweeps, job.passes, job.exchange)
+        argv = ["mpiexec.mpich", "-n", str(job.ranks), str(_WORK / "mpi_sweep"), *map(str, sizes), str(self.gate)]
+        return argv if self.config == EEVDF else ["ctl", "run", "--job", name, "--", *argv]
+
+    def _measure(self, stack: contextlib.ExitStack, agent: _Agent | None) -> dict[str, Any]:
+        task = self.scenario.local
+        sizes = (task.period_ms, task.work_ms, task.kb, task.pages_per_wake)
+        available = _meminfo("MemAvailable")
+        if abs(available - self.scenario.room * 1024) > self.scenario.room * 1024 * _ROOM_OFF:
+            raise SystemExit(
+                f"{available} KB are available to begin with, not the {self.scenario.room} MB that should be"
+            )
+        local = stack.enter_context(_child([str(_WORK / "local_task"), *map(str, sizes)], stdout=subprocess.PIPE))
+        before = _counters()
+        opened = time.monotonic()
+        self.gate.touch()
+        try:
+            self._watch(opened, agent)
+        finally:
+            self.gate.unlink()
+        after = _counters()
+        local.send_signal(signal.SIGTERM)
+        output, _ = local.communicate()
+        return {
+            "agent": agent.outcome(opened) if agent else None,
+            "jobs": {name: job.outcome() for name, job in self.jobs.items()},
+            "timeline": self.timeline,
+            "local": json.loads(output),
+            "node": {"available_kb": available, **{name: after[name] - before[name] for name in _COUNTERS}},
+        }
+
+    def _watch(self, opened: float, agent: _Agent | None) -> None:
+        """Follow the jobs, and what the agent says of the memory, until the last job has ended."""
+        swapped, told, running = _counters()["pswpin"], opened, len(self.jobs)
+        with selectors.DefaultSelector() as selector:
+            sources: list[_RunningJob | _Agent] = [*self.jobs.values(), *([agent] if agent else [])]
+            for source in sources:
+                selector.register(source, selectors.EVENT_READ)
+            while running:
+                for key, _ in selector.select(max(0.0, told + _TICK_S - time.monotonic())):
+                    if not key.fileobj.read():  # type: ignore[union-attr]
+                        selector.unregister(key.fileobj)
+                        running -= key.fileobj is not agent
+                if time.monotonic() - told >= _TICK_S:
+                    told = time.monotonic()
+                    self.timeline.append(
+                        {
+                            "seconds": round(told - opened, 1),
+                            "jobs": {name: job.progress() for name, job in self.jobs.items()},
+                            "swapped_kb": {name: job.swapped_kb() for name, job in self.jobs.items()},
+                            "swapins": _counters()["pswpin"] - swapped,
+                            "overloaded": agent.overloaded if agent else None,
+                        }
+                    )
+                    self.tell("run", **self.timeline[-1])
+
+
+class _Agent:
+    """The agent of a loaded policy: what it decides about the memory, and what its scheduler has counted."""
+
+    def __init__(self) -> None:
+        self._follow, self._ask = Client(), Client()
+        self._follow.call("follow")
+        self.overloaded = False
+        self.verdicts: list[tuple[float, bool]] = []
+
+    def fileno(self) -> int:
+        """Readable when it has something to say."""
+        return self._follow.fileno()
+
+    def read(self) -> bool:
+        """Take what it says; False when it has ended."""
+        events = self._follow.available()
+        for event in events or []:
+            if event.get("kind") == "overload":
+                self.overloaded = bool(event["verdict"])
+                self.verdicts.append((time.monotonic(), self.overloaded))
+        return events is not None
+
+    def outcome(self, opened: float) -> dict[str, Any]:
+        """Return its verdicts, in seconds since the gate opened, and its status."""
+        verdicts = [(round(at - opened, 1), verdict) for at, verdict in self.verdicts]
+        return {"verdicts": verdicts, "status": self._ask.call("status")}
+
+
+class _RunningJob:
+    """A job that has been started, and what it has said so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self.process, self._stdout = process, process.stdout
+        self.text = b""
+
+    def fileno(self) -> int:
+        """Readable when it has printed something, or ended."""
+        return self._stdout.fileno()
+
+    def wait_ready(self) -> None:
+        """Wait until all its ranks stand at the gate."""
+        while b"ready\n" not in self.text:
+            if not self.read():
+                raise SystemExit(f"a job ended with status {self.process.returncode} before it began")
+
+    def read(self) -> bool:
+        """Take what the job has printed; at the end of it, take its status and return False."""
+        piece = os.read(self.fileno(), 4096)
+        self.text += piece
+        if not piece:
+            self.process.wait()
+        return bool(piece)
+
+    def progress(self) -> float:
+        """Return the share of its sweeps that it has done."""
+        lines = [line.split() for line in self.text.splitlines() if line.startswith(b"sweep ")]
+        return round(int(lines[-1][1]) / int(lines[-1][2]), 3) if lines else 0.0
+
+    def swapped_kb(self) -> int:
+        """Return how much of its ranks' memory is on swap."""
+        pids = [line.split()[1].decode() for line in self.text.splitlines() if line.startswith(b"rank ")]
+        return sum(_kb_of(f"/proc/{pid}/status", "VmSwap") or 0 for pid in pids)
+
+    def outcome(self) -> dict[str, Any]:
+        """Return what the job measured of itself."""
+        if self.process.returncode != 0:
+            raise SystemExit(f"a job ended with status {self.process.returncode}")
+        measured: dict[str, Any] = json.loads(self.text[self.text.index(b"{") :])
+        return measured
+
+
+@contextlib.contextmanager
+def _child(argv: list[str], stdout: int | IO[bytes] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program that is gone when the block ends."""
+    process = subprocess.Popen(argv, stdin=None if stdout is None else subprocess.DEVNULL, stdout=stdout)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def _started(argv: list[str]) -> Iterator[_RunningJob]:
+    with _child(argv, stdout=subprocess.PIPE) as process:
+        yield _RunningJob(process)
+
+
+@contextlib.contextmanager
+def _settled(room_kb: int) -> Iterator[str]:
+    """Hold all memory but the room, until the block ends; yield what hold_memory says of it."""
+    _write("/proc/sys/vm/page-cluster", "0")  # one fault, one page: no read-ahead to guess right or wrong
+    _write("/proc/sys/vm/min_free_kbytes", str(_MIN_FREE_KB))
+    _write("/proc/sys/vm/percpu_pagelist_high_fraction", str(_PER_CPU_FRACTION))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:  # the measuring program takes no part in the paging
+        raise OSError(ctypes.get_errno(), "mlockall")
+    os.sync()
+    files = sorted(_mapped_files())
+    with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
+        _write("/sys/devices/system/node/node0/reclaim", f"{_meminfo('MemTotal')}K swappiness=max")
+    with _child([str(_WORK / "hold_memory"), str(room_kb), *files], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        said = holder.stdout.readline().decode().strip()
+        if not said:
+            raise SystemExit("hold_memory failed")
+        yield said
+
+
+def _compile_programs() -> None:
+    _WORK.mkdir(parents=True, exist_ok=True)
+    for name, compiler in _COMPILERS.items():
+        subprocess.run([compiler, "-O2", "-o", str(_WORK / name), str(_SOURCES / f"{name}.c")], check=True)
+
+
+def _ctl(*args: str) -> None:
+    subprocess.run(["ctl", *args], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def _mapped_files() -> set[str]:
+    """Return the files that running processes execute or map."""
+    files = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):  # a process that ends meanwhile
+            files |= {line.split(None, 5)[5] for line in maps.read_text().splitlines() if " /" in line}
+    return {name for name in files if not name.startswith(_NO_DISK) and os.path.isfile(name)}
+
+
+def _counters() -> dict[str, int]:
+    lines = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return {name: int(value) for name, value in lines if name in _COUNTERS}
+
+
+def _meminfo(name: str) -> int:
+    kb = _kb_of("/proc/meminfo", name)
+    assert kb is not None
+    return kb
+
+
+def _kb_of(path: str, name: str) -> int | None:
+    """Return the number behind a name in a file of /proc; None where it is not, or the file is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path(path).read_text().splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1])
+    return None
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def main(argv: list[str]) -> int:
+    """Run one configuration; exit status 0 when it could be measured."""
+    config, text, *options = argv
+    result = Stage(config, Scenario.from_json(text), "--top" in options).run()
+    _RESULT.parent.mkdir(exist_ok=True)
+    _RESULT.write_text(json.dumps(result) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

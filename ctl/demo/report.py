@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the demo found: figures out of measurements, one configuration against another, a table and sentences.
+
+Nothing here runs anything. A measurement is the object ctl/demo/guest.py leaves; a figure is one number of it, and of
+every figure less is better. With several measurements of a configuration a figure is their median, and a difference
+counts only if it is larger than MARGIN and the two ranges do not overlap.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ctl.demo.scenario import EEVDF, Scenario
+
+__all__ = [
+    "MARGIN",
+    "Comparison",
+    "Figure",
+    "compare",
+    "document",
+    "figures",
+    "mechanism",
+    "percentile",
+    "sentences",
+    "summarise",
+    "table",
+]
+
+_DECIDERS: Final = {
+    "messages so far": "mode_predictive",
+    "messages received": "mode_dynamic",
+    "page faults": "mode_csm",
+}
+MARGIN: Final = 0.03  # of the baseline: a smaller difference is called none
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that a configuration is judged by."""
+
+    key: str
+    label: str
+    unit: str
+    digits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A figure over all measurements of one configuration."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A figure of configuration `of` against configuration `against`; ratio < 1 is better."""
+
+    figure: str
+    of: str
+    against: str
+    value: float
+    baseline: float
+    ratio: float | None  # None where the baseline is 0 and the value is not
+    verdict: str  # "better", "worse" or "same"
+
+
+def figures(jobs: Iterable[str]) -> list[Figure]:
+    """The figures of a scenario with these jobs, in the order they are shown."""
+    names = list(jobs)
+    listed = []
+    for name in names:
+        listed += [
+            Figure(f"{name}.seconds", f"{name} job: completion", "s"),
+            Figure(f"{name}.major_faults", f"{name} job: major faults", "", 0),
+            Figure(f"{name}.cpu_s", f"{name} job: CPU time", "s"),
+            Figure(f"{name}.mpi_cpu_s", f"{name} job: of it, inside MPI", "s"),
+        ]
+    return [
+        *listed,
+        Figure("mean_completion", "jobs: mean completion", "s"),
+        Figure("last_completion", "jobs: last completion", "s"),
+        Figure("node.major_faults", "node: major faults", "", 0),
+        Figure("local.mean", "local task: mean response", "ms", 2),
+        Figure("local.p50", "local task: median response", "ms", 2),
+        Figure("local.p99", "local task: p99 response", "ms"),
+        Figure("local.max", "local task: longest response", "ms"),
+        Figure("local.major_faults", "local task: major faults", "", 0),
+    ]
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile: the smallest sample that `share` (0..1) of them do not exceed."""
+    if not samples:
+        raise ValueError("a percentile of no samples")
+    ordered = sorted(samples)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def summarise(measurement: Mapping[str, Any]) -> dict[str, float]:
+    """All figures of one measurement, by key."""
+    jobs = measurement["jobs"]
+    summary = {
+        f"{name}.{key}": float(job[key])
+        for name, job in jobs.items()
+        for key in ("seconds", "major_faults", "cpu_s", "mpi_cpu_s")
+    }
+    completions = [float(job["seconds"]) for job in jobs.values()]
+    responses = [sample / 1000 for sample in measurement["local"]["response_us"]]
+    return {
+        **summary,
+        "mean_completion": statistics.fmean(completions),
+        "last_completion": max(completions),
+        "node.major_faults": float(measurement["node"]["pgmajfault"]),
+        "local.mean": statistics.fmean(responses),
+        "local.p50": percentile(responses, 0.50),
+        "local.p99": percentile(responses, 0.99),
+        "local.max": max(responses),
+        "local.major_faults": float(measurement["local"]["major_faults"]),
+    }
+
+
+def _values(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Value]:
+    summaries = [summarise(measurement) for measurement in measurements]
+    return {
+        key: Value(statistics.median(column), min(column), max(column))
+        for key in summaries[0]
+        for column in [[summary[key] for summary in summaries]]
+    }
+
+
+def compare(runs: Mapping[str, Sequence[Mapping[str, Any]]], of: str, against: str) -> list[Comparison]:
+    """Every figure of one configuration against another's."""
+    mine, theirs = _values(runs[of]), _values(runs[against])
+    return [
+        Comparison(
+            key,
+            of,
+            against,
+            value.median,
+            theirs[key].median,
+            _ratio(value.median, theirs[key].median),
+            _verdict(value, theirs[key]),
+        )
+        for key, value in mine.items()
+    ]
+
+
+def _ratio(value: float, baseline: float) -> float | None:
+    if baseline:
+        return value / baseline
+    return None if value else 1.0
+
+
+def _verdict(value: Value, baseline: Value) -> str:
+    difference = value.median - baseline.median
+    apart = value.high < baseline.low or value.low > baseline.high
+    if not apart or abs(difference) <= MARGIN * baseline.median:
+        return "same"
+    return "better" if difference < 0 else "worse"
+
+
+def mechanism(config: str, measurement: Mapping[str, Any]) -> str | None:
+    """In one sentence how a policy came to its figures; None for the kernel's own scheduler."""
+    agent = measurement.get("agent")
+    if not agent:
+        return None
+    counters, last = agent["status"]["counters"], max(job["seconds"] for job in measurement["jobs"].values())
+    overloaded, first = _overloaded(agent["verdicts"], last)
+    seen = (
+        f"overloaded from {first:.1f} s on, {overloaded / last:.0%} of the time" if overloaded else "never overloaded"
+    )
+    decided = {name: counters[key] for name, key in _DECIDERS.items() if counters[key]}
+    by = ", ".join(f"{number:,} by {name}" for name, number in decided.items()) or "all by arrival"
+    return f"{config}: {seen}; {counters['insertions']:,} insertions, {by}; {counters['overtakes']:,} overtakes."
+
+
+def _overloaded(verdicts: Sequence[tuple[float, bool]], end: float) -> tuple[float, float]:
+    """Seconds from 0 to `end` in which the verdict was overload, and when it was first."""
+    total, since, first = 0.0, None, 0.0
+    for at, overloaded in [*verdicts, (end, False)]:
+        moment = min(max(at, 0.0), end)
+        if overloaded and since is None:
+            first, since = (moment, moment) if total == 0 else (first, moment)
+        elif not overloaded and since is not None:
+            total, since = total + moment - since, None
+    return total, first
+
+
+def _pairs(configs: Sequence[str]) -> list[tuple[str, str]]:
+    """The comparisons that are told: every policy with the kernel's scheduler, later policies with the first one."""
+    policies = [config for config in configs if config != EEVDF]
+    pairs = [(policy, EEVDF) for policy in policies if EEVDF in configs]
+    return pairs + [(policy, policies[0]) for policy in policies[1:]]
+
+
+def sentences(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """For each pair of configurations what is better, what is worse and what makes no difference."""
+    labels = {figure.key: figure for figure in figures(next(iter(runs.values()))[0]["jobs"])}
+    told = []
+    for of, against in _pairs(list(runs)):
+        parts: dict[str, list[str]] = {"better": [], "worse": [], "same": []}
+        for comparison in compare(runs, of, against):
+            if comparison.figure in labels:
+                parts[comparison.verdict].append(_phrase(comparison, labels[comparison.figure]))
+        told += [
+            f"{of} against {against}, {verdict}: {'; '.join(parts[verdict]) or 'nothing'}."
+            for verdict in ("better", "worse")
+        ]
+        if parts["same"]:
+            told.append(
+                f"{of} against {against}, no difference (within {MARGIN:.0%}, or ranges overlap): "
+                f"{'; '.join(parts['same'])}."
+            )
+    return told
+
+
+def _phrase(comparison: Comparison, figure: Figure) -> str:
+    if comparison.verdict == "same":
+        return figure.label
+    numbers = f"{_number(comparison.baseline, figure)} → {_number(comparison.value, figure)}"
+    unit = f" {figure.unit}" if figure.unit else ""
+    return f"{figure.label} {numbers}{unit} ({_times(comparison)})"
+
+
+def _times(comparison: Comparison) -> str:
+    """How many times less or more, or in percent where that says more."""
+    ratio = comparison.ratio
+    if ratio is None or ratio == 0:
+        return "from none" if ratio is None else "to none"
+    factor = 1 / ratio if ratio < 1 else ratio
+    if factor >= 2:
+        return f"{factor:.1f} times {'less' if ratio < 1 else 'more'}"
+    return f"{abs(ratio - 1):.0%} {'less' if ratio < 1 else 'more'}"
+
+
+def _number(value: float, figure: Figure) -> str:
+    return f"{value:,.{figure.digits}f}"
+
+
+def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -> RenderableType:
+    """The figures as a table, with the verdicts below it."""
+    jobs = " and ".join(f"{name} ({job.ranks} ranks, {job.mb:g} MB)" for name, job in scenario.jobs.items())
+    title = f"{jobs} beside a local task of {scenario.local.kb / 1024:g} MB, in {scenario.room} MB of memory"
+    columns, pairs = {config: _values(measured) for config, measured in runs.items()}, _pairs(list(runs))
+    verdicts = {pair: {one.figure: one for one in compare(runs, *pair)} for pair in pairs}
+
+    grid = Table(title=title, title_justify="left", caption=_caption(runs, scenario), caption_justify="left")
+    grid.add_column("less is better")
+    for config in columns:
+        grid.add_column(config, justify="right")
+    for of, against in pairs:
+        grid.add_column(f"{of} : {against}", justify="right")
+    listed = figures(scenario.jobs)
+    for row, figure in enumerate(listed):
+        last = row + 1 == len(listed) or listed[row + 1].label.split(":")[0] != figure.label.split(":")[0]
+        cells = [_cell(values[figure.key], figure) for values in columns.values()]
+        grid.add_row(
+            f"{figure.label} {figure.unit}".strip(),
+            *cells,
+            *(_ratio_cell(verdicts[pair][figure.key]) for pair in pairs),
+            end_section=last,
+        )
+    told = [mechanism(config, measurement) for config, measured in runs.items() for measurement in measured]
+    return Group(grid, Text(), *(Text(sentence) for sentence in [*filter(None, told), *sentences(runs)]))
+
+
+def _caption(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -> str:
+    repeats = max(len(measured) for measured in runs.values())
+    how = f"median of {repeats} runs (lowest to highest)" if repeats > 1 else "one run each"
+    return f"{how}, seconds of guest time; swap answers in {scenario.swap_ms} ms"
+
+
+def _cell(value: Value, figure: Figure) -> str:
+    text = _number(value.median, figure)
+    if value.low == value.high:
+        return text
+    return f"{text} ({_number(value.low, figure)} to {_number(value.high, figure)})"
+
+
+def _ratio_cell(comparison: Comparison) -> Text:
+    style = {"better": "green", "worse": "red", "same": "dim"}[comparison.verdict]
+    return Text("-" if comparison.ratio is None else f"{comparison.ratio:.2f}", style=style)
+
+
+def document(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario, commit: str) -> dict[str, Any]:
+    """Everything, for a program to read."""
+    return {
+        "version": 1,
+        "commit": commit,
+        "scenario": asdict(scenario),
+        "figures": [asdict(figure) for figure in figures(scenario.jobs)],
+        "summary": {
+            config: {key: asdict(value) for key, value in _values(measured).items()}
+            for config, measured in runs.items()
+        },
+        "comparison": [asdict(one) for of, against in _pairs(list(runs)) for one in compare(runs, of, against)],
+        "runs": {config: list(measured) for config, measured in runs.items()},
+    }

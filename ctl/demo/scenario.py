@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the demo runs, in sizes: one node with one CPU, as the papers' nodes, and more to do than fits its memory.
+
+Each working set fits beside the local task, both together do not: `small` + `large` + local > room > `large` + local.
+That is the example of CSM §2.2, J1 and J2 on node N3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["EEVDF", "Job", "LocalTask", "Scenario"]
+
+EEVDF: Final = "eevdf"  # the configuration that loads nothing: the kernel's own scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One MPI job of `ranks` ranks on the node: tests/progs/mpi_sweep.c and its arguments."""
+
+    kb_per_rank: int
+    sweeps: int
+    passes: int  # over each page in each sweep: the CPU time a page is worth
+    exchange: int = 128  # pages between two halo exchanges
+    ranks: int = 2
+
+    @property
+    def mb(self) -> float:
+        """Its working set in MB."""
+        return self.kb_per_rank * self.ranks / 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTask:
+    """The user's task: tests/progs/local_task.c and its arguments."""
+
+    period_ms: int = 20
+    work_ms: int = 1
+    kb: int = 4096
+    pages_per_wake: int = 16
+
+
+def _jobs() -> dict[str, Job]:
+    return {
+        "small": Job(kb_per_rank=14 * 1024, sweeps=8, passes=30),
+        "large": Job(kb_per_rank=24 * 1024, sweeps=15, passes=10),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The machine and what runs on it; memory in MB, latency in ms of guest time."""
+
+    cpus: int = 1
+    memory: int = 640
+    room: int = 60  # MB available to the jobs and the local task; the rest is held
+    swap: int = 320
+    swap_ms: int = 2
+    jobs: dict[str, Job] = field(default_factory=_jobs)
+    local: LocalTask = field(default_factory=LocalTask)
+
+    def to_json(self) -> str:
+        """One line that `from_json` reads back."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Scenario:
+        """The scenario that `to_json` wrote; raises ValueError or TypeError for anything else."""
+        values = json.loads(text)
+        values["jobs"] = {name: Job(**job) for name, job in values["jobs"].items()}
+        values["local"] = LocalTask(**values["local"])
+        return cls(**values)

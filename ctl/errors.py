@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The one exception people see: a sentence, and the exit status of the command that meets it."""
+
+from __future__ import annotations
+
+__all__ = ["FAILED", "USAGE", "CoschedError"]
+
+FAILED = 1
+USAGE = 2
+
+
+class CoschedError(Exception):
+    """Something the user must know: one sentence with the value, the limit and the way out.
+
+    >>> error = CoschedError("knob mno is 0, allowed 1..64 overtakes: see `ctl policies`", USAGE)
+    >>> str(error), error.status
+    ('knob mno is 0, allowed 1..64 overtakes: see `ctl policies`', 2)
+    """
+
+    def __init__(self, sentence: str, status: int = FAILED) -> None:
+        """Keep the sentence and the exit status: 1 it failed, 2 the request was wrong, nothing changed."""
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.status = status
+
+    def __reduce__(self) -> tuple[type[CoschedError], tuple[str, int]]:
+        return type(self), (self.sentence, self.status)

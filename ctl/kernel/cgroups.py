@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Jobs are cgroups: one below a common parent for each, named by its JID.
+
+Membership is the kernel's: a process belongs to the job whose cgroup it is in, and its children with it. Only
+the agent writes here, so a limit or a freeze found by an agent that starts is one that a killed agent left;
+repair() undoes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypedDict
+
+from ctl.errors import FAILED, USAGE, CoschedError
+
+__all__ = ["PARENT", "ROOT", "JobCgroups", "Usage", "cgroup_id", "check_jid"]
+
+ROOT = Path("/sys/fs/cgroup")
+PARENT = ROOT / "cosched"
+
+_CONTROLLERS = ("cpu", "memory")
+_JID = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+# what an agent may set on a job or on the parent of all, and the kernel's own value of it
+_UNSET = {
+    "cgroup.freeze": "0",
+    "memory.min": "0",
+    "memory.low": "0",
+    "memory.high": "max",
+    "memory.max": "max",
+    "memory.swap.max": "max",
+    "cpu.weight": "100",
+    "cpu.max": "max 100000",
+}
+
+
+class Usage(TypedDict):
+    """What a job used so far and holds now."""
+
+    cpu_ns: int  # CPU time
+    memory: int  # bytes, memory.current
+    memory_low: int  # bytes that are protected
+    anon: int  # bytes
+    file: int  # bytes
+    swap: int  # bytes
+    major_faults: int
+    swap_ins: int  # pages
+    tasks: int  # threads
+    frozen: bool
+
+
+def check_jid(jid: str) -> str:
+    """Return jid, or raise CoschedError (status 2) that says what a JID may be."""
+    if not _JID.fullmatch(jid) or jid in (".", ".."):
+        short = jid if len(jid) <= 70 else jid[:67] + "..."
+        raise CoschedError(
+            f"JID {short!r} cannot be: allowed are 1 to 64 characters of A-Z a-z 0-9 . _ : - "
+            "but not '.' or '..'; choose another",
+            USAGE,
+        )
+    return jid
+
+
+def cgroup_id(path: Path) -> int:
+    """The kernel's id of a cgroup: its inode number."""
+    return path.stat().st_ino
+
+
+def _keyed(path: Path) -> dict[str, int]:
+    """A flat keyed file (cpu.stat, memory.stat, cgroup.events)."""
+    pairs = (line.split() for line in path.read_text().splitlines())
+    return {name: int(value) for name, value in pairs}
+
+
+def _number(path: Path) -> int:
+    """A file with one number; 0 where the kernel was built without it."""
+    try:
+        return int(path.read_text())
+    except FileNotFoundError:
+        return 0
+
+
+class JobCgroups:
+    """The job cgroups below one parent."""
+
+    def __init__(self, parent: Path = PARENT) -> None:
+        """Jobs are made below this parent, which must be below ROOT."""
+        self.parent = parent
+
+    def prepare(self) -> None:
+        """Create the parent with cpu and memory enabled on the way down and for the jobs in it."""
+        if not (ROOT / "cgroup.controllers").exists():
+            raise CoschedError(f"cgroup v2 is not at {ROOT}: boot with systemd.unified_cgroup_hierarchy=1")
+        self.parent.mkdir(parents=True, exist_ok=True)
+        for path in [*reversed(self.parent.relative_to(ROOT).parents), self.parent.relative_to(ROOT)]:
+            self._enable(ROOT / path)
+
+    def _enable(self, path: Path) -> None:
+        """Let the children of this cgroup have the controllers."""
+        missing = set(_CONTROLLERS) - set((path / "cgroup.controllers").read_text().split())
+        if missing:
+            raise CoschedError(f"{path} has no {' and no '.join(sorted(missing))} controller: enable it there")
+        try:
+            (path / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _CONTROLLERS))
+        except OSError as error:
+            raise CoschedError(f"cannot give cgroups below {path} their controllers: {error.strerror}") from None
+
+    @property
+    def cgid(self) -> int:
+        """cgroup id of the parent."""
+        return cgroup_id(self.parent)
+
+    @property
+    def level(self) -> int:
+        """Depth of the parent, root = 0."""
+        return len(self.parent.relative_to(ROOT).parts)
+
+    def path(self, jid: str) -> Path:
+        """The job's directory, there or not. Raises CoschedError for a bad JID."""
+        return self.parent / check_jid(jid)
+
+    def jids(self) -> list[str]:
+        """The jobs there are, sorted."""
+        return sorted(path.name for path in self._jobs())
+
+    def ids(self) -> dict[int, str]:
+        """cgroup id to JID, of the jobs there are."""
+        return {cgroup_id(path): path.name for path in self._jobs()}
+
+    def _jobs(self) -> list[Path]:
+        """The directories of the jobs."""
+        return [path for path in self.parent.iterdir() if path.is_dir()] if self.parent.is_dir() else []
+
+    def _there(self, jid: str) -> Path:
+        """The directory of a job that must be there."""
+        path = self.path(jid)
+        if not path.is_dir():
+            raise CoschedError(f"there is no job {jid!r}: `ctl jobs` lists those there are")
+        return path
+
+    def create(self, jid: str) -> Path:
+        """Make the job's cgroup if it is not there."""
+        path = self.path(jid)
+        if path.exists() and not path.is_dir():
+            raise CoschedError(f"JID {jid!r} cannot be: the kernel has a file of that name; choose another", USAGE)
+        path.mkdir(exist_ok=True)
+        return path
+
+    def enter(self, jid: str, pid: int) -> None:
+        """Move a process into the job, made if need be. Raises CoschedError if there is no such process."""
+        path = self.create(jid)
+        try:
+            (path / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            reason = "there is none" if error.errno == errno.ESRCH else error.strerror
+            raise CoschedError(f"process {pid} cannot enter job {jid!r}: {reason}", FAILED) from None
+
+    def _subtree(self, path: Path) -> Iterator[Path]:
+        """A cgroup and those below it, a parent before its children."""
+        return (Path(directory) for directory, _, _ in os.walk(path))
+
+    def _members(self, jid: str, file: str) -> list[int]:
+        """Numbers out of one file of the job and of every cgroup below it."""
+        found: list[int] = []
+        for path in self._subtree(self._there(jid)):
+            with contextlib.suppress(OSError):  # removed since, or ENODEV
+                found += map(int, (path / file).read_text().split())
+        return found
+
+    def pids(self, jid: str) -> list[int]:
+        """Processes of the job, also those in cgroups below it."""
+        return self._members(jid, "cgroup.procs")
+
+    def tids(self, jid: str) -> list[int]:
+        """Threads of the job, also those in cgroups below it."""
+        return self._members(jid, "cgroup.threads")
+
+    def usage(self, jid: str) -> Usage:
+        """CPU time, memory, faults of the job. Raises CoschedError if there is no such job."""
+        path = self._there(jid)
+        try:
+            memory, events = _keyed(path / "memory.stat"), _keyed(path / "cgroup.events")
+            return {
+                "cpu_ns": 1000 * _keyed(path / "cpu.stat")["usage_usec"],
+                "memory": _number(path / "memory.current"),
+                "memory_low": _number(path / "memory.low"),
+                "anon": memory["anon"],
+                "file": memory["file"],
+                "swap": _number(path / "memory.swap.current"),
+                "major_faults": memory["pgmajfault"],
+                "swap_ins": memory.get("pswpin", memory.get("workingset_refault_anon", 0)),
+                "tasks": len(self.tids(jid)),
+                "frozen": bool(events["frozen"]),
+            }
+        except OSError as error:
+            raise CoschedError(f"job {jid!r} cannot be read: {error.strerror}; it may just have ended") from None
+
+    def freeze(self, jid: str, timeout_s: float = 5.0) -> bool:
+        """Freeze, and wait until the kernel says that all of it is; False if that took longer."""
+        path = self._there(jid)
+        with (path / "cgroup.events").open("rb", buffering=0) as events:
+            poller = select.poll()
+            poller.register(events, select.POLLPRI)
+            (path / "cgroup.freeze").write_text("1")
+            # the state is read before each wait: what changes after the reading is announced
+            while b"frozen 1" not in os.pread(events.fileno(), 4096, 0):
+                if not poller.poll(timeout_s * 1000):
+                    return False
+        return True
+
+    def thaw(self, jid: str) -> None:
+        """Undo freeze()."""
+        (self._there(jid) / "cgroup.freeze").write_text("0")
+
+    def kill(self, jid: str) -> None:
+        """SIGKILL to every process of the job; a frozen one dies too."""
+        (self._there(jid) / "cgroup.kill").write_text("1")
+
+    def remove(self, jid: str) -> bool:
+        """Remove the job's cgroup and those below; False if it has processes. True if it is gone already."""
+        for path in reversed(list(self._subtree(self.path(jid)))):
+            try:
+                path.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno == errno.EBUSY:
+                    return False
+                raise CoschedError(f"job {jid!r} cannot be removed: {error.strerror}") from None
+        return True
+
+    def remove_empty(self) -> list[str]:
+        """Remove the jobs without processes; returns their JIDs."""
+        return [jid for jid in self.jids() if self._is_empty(jid) and self.remove(jid)]
+
+    def _is_empty(self, jid: str) -> bool:
+        """Whether the kernel says that no process is in it or below it."""
+        try:
+            return not _keyed(self.path(jid) / "cgroup.events")["populated"]
+        except OSError:
+            return False
+
+    def repair(self) -> list[str]:
+        """Undo what a killed agent left: frozen jobs, limits, protection. One sentence for each."""
+        done = []
+        for top in [self.parent, *self._jobs()] if self.parent.is_dir() else []:
+            for path in self._subtree(top) if top != self.parent else [top]:
+                done += [_unset(path, name, value) for name, value in _UNSET.items() if _is_set(path, name, value)]
+        return done
+
+    def dissolve(self) -> None:
+        """remove_empty(), and the parent too if no job is left."""
+        self.remove_empty()
+        if self.parent.is_dir() and not self._jobs():
+            with contextlib.suppress(OSError):  # a process entered the parent itself
+                self.parent.rmdir()
+
+
+def _is_set(path: Path, name: str, unset: str) -> bool:
+    """Whether this file is there and says something else than the kernel's own value."""
+    try:
+        return (path / name).read_text().strip() != unset
+    except OSError:
+        return False
+
+
+def _unset(path: Path, name: str, unset: str) -> str:
+    """Write the kernel's own value; returns what was done."""
+    before = (path / name).read_text().strip()
+    (path / name).write_text(unset)
+    return f"{path.name}: {name} was left at {before}, is {unset} again"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Why a scheduler cannot be loaded, in one sentence with the way out."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.kernel import sysinfo
+from ctl.kernel.libbpf import LibbpfError
+
+__all__ = ["check_host", "ended_at_once", "explain"]
+
+_MISSING = re.compile(r"extern \(func ksym\) '([^']+)': (not found|func_proto \S+ incompatible)")
+_REJECTED = re.compile(r"prog '([^']+)': BPF program load failed")
+_LOG = re.compile(r"-- BEGIN PROG LOAD LOG --\n(.*?)-- END PROG LOAD LOG --", re.DOTALL)
+_SUMMARY = re.compile(r"(processed \d+ insns|verification time|stack depth|max_states)")
+_PINNED = re.compile(r"couldn't reuse pinned map at '([^']+)'")
+
+
+def check_host(object_path: Path) -> None:
+    """Raise CoschedError (status 2) if a scheduler cannot be loaded here and now, whatever it is."""
+    if os.geteuid() != 0:
+        raise CoschedError(f"loading a scheduler needs root, this is user {os.geteuid()}: use sudo", USAGE)
+    if not sysinfo.has_sched_ext():
+        raise CoschedError(
+            f"kernel {os.uname().release} has no sched_ext: boot one with CONFIG_SCHED_CLASS_EXT, "
+            "as Debian's from 7.2 on",
+            USAGE,
+        )
+    if not object_path.is_file():
+        raise CoschedError(f"there is no scheduler object {object_path}: build it, or set COSCHED_BPF_DIR", FAILED)
+    if sysinfo.scx_state() != "disabled":
+        raise _occupied()
+
+
+def _occupied() -> CoschedError:
+    """Another scheduler runs."""
+    name = sysinfo.scx_ops() or "unknown"
+    return CoschedError(f"the sched_ext scheduler {name!r} is loaded, there can be one: unload it first", USAGE)
+
+
+def ended_at_once(reason: str, msg: str) -> CoschedError:
+    """The kernel took the scheduler and threw it out again; the words are those of its exit record."""
+    return CoschedError(f"the kernel ended the scheduler at once: {': '.join(filter(None, (reason, msg)))}", FAILED)
+
+
+def explain(error: LibbpfError) -> CoschedError:
+    """The sentence for a failed load."""
+    printed = error.printed
+    if missing := _MISSING.search(printed):
+        how = "lacks" if missing[2] == "not found" else "has another kind of"
+        return CoschedError(
+            f"kernel {os.uname().release} {how} the function {missing[1]} that the scheduler calls (BTF): "
+            "boot the kernel it was built for",
+            USAGE,
+        )
+    if rejected := _REJECTED.search(printed):
+        return CoschedError(f"the verifier rejects program {rejected[1]}: {_verdict(printed)}", FAILED)
+    if pinned := _PINNED.search(printed):
+        return CoschedError(f"{pinned[1]} was pinned by another version: remove it, then load again", FAILED)
+    if error.errno == errno.EBUSY:
+        return _occupied()
+    lines = [line for line in printed.splitlines() if line.strip()]
+    detail = f" ({lines[-1].removeprefix('libbpf: ')})" if lines else ""
+    return CoschedError(f"cannot {error.what}: {error.strerror}{detail}", FAILED)
+
+
+def _verdict(printed: str) -> str:
+    """The verifier's last word: the last line of its log that is not about its own effort."""
+    log = _LOG.search(printed)
+    lines = [line for line in (log[1] if log else printed).splitlines() if line.strip()]
+    telling = [line for line in lines if not _SUMMARY.match(line)]
+    return telling[-1].strip() if telling else "no reason given"

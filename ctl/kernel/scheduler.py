@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The scheduler object: loaded, asked, told and taken out again. It runs while a Scheduler is open.
+
+The sections of the object's data are mapped into this process, so a knob is written and a counter read
+without a system call. Why loading fails is told in one sentence; what libbpf and the verifier said in full
+goes to the logger "ctl.libbpf".
+
+    fields = knobs.encode(values, "csm")
+    with Scheduler.load(path, fields, jobs_cgid=..., jobs_level=1, watchdog_ms=30000) as s:
+        s.write_knobs(mnol=4, mnod=4)
+        s.snapshot(0)["queue"]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import platform
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypedDict
+
+from ctl.errors import CoschedError
+from ctl.kernel import layout, sysinfo
+from ctl.kernel.btf import Btf, vmlinux
+from ctl.kernel.layout import STATS, constant, ffi
+from ctl.kernel.libbpf import BpfLink, BpfMap, BpfObject, LibbpfError
+from ctl.kernel.refusal import check_host, ended_at_once, explain
+from ctl.kernel.trace import Decisions, task_json
+
+__all__ = ["PINS", "Exit", "Scheduler", "remove_pins"]
+
+PINS = Path("/sys/fs/bpf/cosched")
+"""Where the maps are pinned that the scheduler and the sensors share."""
+
+_OPS = "cosched"  # the struct_ops map; sched_ext shows the same name
+_RULES, _STATS = len(layout.RULES), len(STATS)
+_EXIT_DUMP = 32768  # bytes; as large as exit_record.dump
+_UNLOAD_TIMEOUT = 10.0  # seconds
+# membarrier(2): system call number by machine, and MEMBARRIER_CMD_GLOBAL
+_MEMBARRIER = {"x86_64": 324, "aarch64": 283}
+_MEMBARRIER_GLOBAL = 1
+
+
+class Exit(TypedDict):
+    """Why the scheduler ended (struct exit_record)."""
+
+    kind: int
+    kind_name: str  # enum scx_exit_kind without its prefix: "unreg", "error", "error-bpf", "error-stall"
+    code: int
+    restart: bool  # the kernel asks to load it again (a CPU came or went)
+    reason: str
+    msg: str
+    dump: str
+
+
+def remove_pins() -> list[str]:
+    """Remove the pinned maps, and say which; those in use live on until their last user closes them."""
+    if not PINS.is_dir():
+        return []
+    names = sorted(entry.name for entry in PINS.iterdir())
+    for name in names:
+        (PINS / name).unlink(missing_ok=True)
+    PINS.rmdir()
+    return names
+
+
+class Scheduler:
+    """A loaded scheduler; a context manager that unloads it. Methods may be called from any thread.
+
+    When the kernel has ended it, it can still be asked; when unload() has, only for stats and the exit record.
+    """
+
+    def __init__(self, opened: BpfObject) -> None:
+        """Take over an object that is configured and loaded but not attached yet; see load()."""
+        self._object = opened
+        self._lock = threading.RLock()  # the snapshot's answer and the knob sets have one writer
+        self._link: BpfLink | None = None
+        self._arrival: BpfLink | None = None
+        self._ended: Exit | None = None
+        self._changed = 0.0
+        self._knobs: Any = self._section(".data.knobs", "struct knob_sets", writable=True)
+        self._exit: Any = self._section(".bss.exit", "struct exit_record")
+        self._snap: Any = self._section(".bss.snap", "struct snapshot")
+        self._stats = memoryview(self._map(".bss.stats").mmap(writable=False)).cast("Q")
+        self._cpus = sysinfo.possible_cpus()
+
+    @classmethod
+    def load(
+        cls,
+        object_path: Path,
+        knobs: dict[str, int],
+        *,
+        jobs_cgid: int,
+        jobs_level: int,
+        watchdog_ms: int,
+        key_shift: int = 32,
+    ) -> Scheduler:
+        """Load and attach; returns when the kernel runs it. knobs: struct fields (ctl.kernel.knobs.encode).
+
+        Raises CoschedError: no root, no sched_ext, another scheduler loaded, missing kfunc, rejected, no
+        object.
+        """
+        check_host(object_path)
+        opened: BpfObject | None = None
+        scheduler: Scheduler | None = None
+        shared = PINS.is_dir()  # by sensors that run already, and will go on if this fails
+        try:
+            opened = BpfObject(object_path, PINS)
+            _check_layout(opened)
+            _configure(opened, jobs_cgid, jobs_level, key_shift)
+            _set_ops(opened, watchdog_ms)
+            first = _first_knobs(opened)
+            for name, value in knobs.items():
+                setattr(first, name, value)
+            opened.load()
+            scheduler = cls(opened)
+            scheduler._link = opened.maps[_OPS].attach_struct_ops()
+            scheduler._attach_arrival()
+            # attaching succeeds even if the kernel throws the scheduler out at once: it says so through ops.exit
+            if ended := scheduler.exit_record():
+                raise ended_at_once(ended["reason"], ended["msg"])
+        except LibbpfError as error:
+            ended = _undo(scheduler, opened, shared)
+            raise (ended_at_once(ended["reason"], ended["msg"]) if ended else explain(error)) from None
+        except BaseException:
+            _undo(scheduler, opened, shared)
+            raise
+        return scheduler
+
+    @contextlib.contextmanager
+    def _loaded(self) -> Iterator[BpfObject]:
+        """The object, which stays loaded meanwhile: its pointers are freed by unload()."""
+        with self._lock:
+            if self._object.pointer is None:
+                raise CoschedError("the scheduler has been unloaded: `ctl load` loads it again")
+            yield self._object
+
+    def _map(self, name: str) -> BpfMap:
+        return self._object.maps[name]
+
+    def _section(self, name: str, struct: str, *, writable: bool = False) -> Any:
+        """A data section of the object as a pointer to this struct."""
+        memory = self._map(name).mmap(writable=writable)
+        return ffi.from_buffer(f"{struct} *", memory)  # holds the memory
+
+    def write_knobs(self, **fields: int) -> None:
+        """Change several fields of struct knobs at once: a decision sees all of them or none."""
+        with self._loaded():
+            sets = self._knobs
+            if time.monotonic() - self._changed < 1:
+                _let_decisions_end()  # one that began before the last change may still read the other set
+            active = sets.active & 1
+            sets.set[1 - active] = sets.set[active]
+            for name, value in fields.items():
+                setattr(sets.set[1 - active], name, value)
+            sets.active = 1 - active
+            self._changed = time.monotonic()
+            self._attach_arrival()
+
+    def read_knobs(self) -> dict[str, int]:
+        """The fields of struct knobs in use now."""
+        with self._loaded():
+            active = self._knobs.set[self._knobs.active & 1]
+            return {name: int(getattr(active, name)) for name in layout.members("knobs")}
+
+    def _attach_arrival(self) -> None:
+        """Listen to arriving messages only while somebody wants to be told: it costs every message."""
+        knobs = self._knobs.set[self._knobs.active & 1]
+        wanted = bool(knobs.reinsert and knobs.sensors)
+        if wanted and not self._arrival:
+            try:
+                self._arrival = self._object.programs["on_arrival"].attach()
+            except LibbpfError as error:
+                raise explain(error) from None
+        elif not wanted and self._arrival:
+            self._arrival.destroy()
+            self._arrival = None
+
+    def stats(self) -> dict[str, int]:
+        """Statistics by name, summed over CPUs and rules."""
+        return self._sums(slice(0, _RULES))
+
+    def stats_by_rule(self) -> dict[str, dict[str, int]]:
+        """Rule name to statistics by name, summed over CPUs."""
+        return {name: self._sums(slice(rule, rule + 1)) for name, rule in layout.RULES.items()}
+
+    def _sums(self, rules: slice) -> dict[str, int]:
+        """Statistics by name, of these rules: u64 stats[cpu][rule][stat]."""
+        rows = [
+            self._stats[(cpu * _RULES + rule) * _STATS : (cpu * _RULES + rule + 1) * _STATS]
+            for cpu in range(self._cpus)
+            for rule in range(_RULES)[rules]
+        ]
+        return {stat.name: sum(column) for stat, column in zip(STATS, zip(*rows, strict=True), strict=True)}
+
+    def snapshot(self, cpu: int) -> dict[str, Any]:
+        """One CPU's ready queue now: {"cpu", "queued", "queue": [T...], "running": T|None, "truncated"}."""
+        with self._loaded() as opened:
+            result = opened.programs["snapshot"].run(cpu.to_bytes(4, "little") + bytes(4))
+            if result < 0:
+                raise CoschedError(f"there is no CPU {cpu}: this machine has 0 to {self._cpus - 1}")
+            snap = self._snap
+            return {
+                "cpu": cpu,
+                "queued": snap.nr_queued,
+                "queue": [task_json(snap.queue[i]) for i in range(snap.nr)],
+                "running": task_json(snap.curr) if snap.running else None,
+                "truncated": snap.nr < snap.nr_queued,
+            }
+
+    def jobs(self) -> dict[int, dict[str, int]]:
+        """cgroup id to {"overtakes_given", "overtakes_suffered"}."""
+        with self._loaded() as opened:
+            items = list(opened.maps["jobs"].items())
+        found = {}
+        for key, value in items:
+            job: Any = ffi.from_buffer("struct job_stat *", value)
+            found[int.from_bytes(key, "little")] = {n: getattr(job, n) for n in layout.members("job_stat")}
+        return found
+
+    def forget_job(self, cgid: int) -> None:
+        """Drop a removed job's counters."""
+        with self._loaded() as opened:
+            opened.maps["jobs"].delete(cgid.to_bytes(8, "little"))
+
+    def running(self) -> bool:
+        """Whether the kernel still runs this scheduler."""
+        return self._link is not None and self.exit_record() is None
+
+    def exit_record(self) -> Exit | None:
+        """Why it ended; None while it runs."""
+        if self._ended is None and self._exit is not None and self._exit.recorded:
+            self._ended = _read_exit(self._exit)
+        return self._ended
+
+    def decisions(self) -> Decisions:
+        """A consumer of the decision records; set the field `trace` to 1 to get any. One at a time."""
+        with self._loaded() as opened:
+            return Decisions(opened.maps["decisions"].fd)
+
+    def unload(self, *, keep_pins: bool = False) -> Exit | None:
+        """Detach, wait until the kernel has let go, remove the pins; returns the exit record.
+
+        keep_pins: for when the sensors go on and the next scheduler is to find their maps. May be repeated.
+        """
+        with self._lock:
+            for link in (self._arrival, self._link):
+                if link:
+                    link.destroy()
+            self._arrival = None
+            if self._link:
+                self._link = None
+                self._wait_gone()
+            self.exit_record()
+            # the mapped sections end with their last reference
+            self._knobs = self._exit = self._snap = None
+            self._object.close()
+        if not keep_pins:
+            remove_pins()
+        return self._ended
+
+    def _wait_gone(self) -> None:
+        """Wait until the kernel has called our exit and runs another scheduler, or none."""
+        deadline = time.monotonic() + _UNLOAD_TIMEOUT
+        while sysinfo.scx_ops() == _OPS and sysinfo.scx_state() != "disabled":
+            if time.monotonic() > deadline:
+                raise CoschedError(
+                    f"the kernel still says {sysinfo.scx_state()!r} {_UNLOAD_TIMEOUT:g} s after its "
+                    "scheduler was detached: see dmesg"
+                )
+            time.sleep(0.005)
+
+    def __enter__(self) -> Scheduler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unload()
+
+
+def _undo(scheduler: Scheduler | None, opened: BpfObject | None, shared: bool) -> Exit | None:
+    """Take back what a failed load did; pins that were there before stay."""
+    ended = scheduler.unload(keep_pins=True) if scheduler else None
+    if opened:
+        opened.close()
+    if not shared:
+        remove_pins()
+    return ended
+
+
+def _check_layout(opened: BpfObject) -> None:
+    """The object and this program must have been made from the same cosched.h."""
+    sizes = {
+        ".data.knobs": ffi.sizeof("struct knob_sets"),
+        ".bss.exit": ffi.sizeof("struct exit_record"),
+        ".bss.snap": ffi.sizeof("struct snapshot"),
+        ".rodata.config": ffi.sizeof("struct config"),
+        ".bss.stats": 8 * constant("MAX_CPUS") * _RULES * _STATS,
+    }
+    for name, size in sizes.items():
+        there = opened.maps[name].value_size if name in opened.maps else 0
+        if there != size:
+            raise CoschedError(
+                f"{opened.path} has {there} bytes of {name}, {layout.HEADER} says {size}: compile it again"
+            )
+
+
+def _configure(opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int) -> None:
+    """Set what is constant once loaded."""
+    config: Any = _initial(opened, ".rodata.config", "struct config")
+    config.jobs_cgid, config.jobs_level = jobs_cgid, jobs_level
+    config.nr_cpus, config.key_shift = sysinfo.possible_cpus(), key_shift
+
+
+def _first_knobs(opened: BpfObject) -> Any:
+    """The knob set that is in use when the scheduler starts."""
+    sets = _initial(opened, ".data.knobs", "struct knob_sets")
+    return sets.set[sets.active & 1]
+
+
+def _initial(opened: BpfObject, name: str, struct: str) -> Any:
+    """A section of an object that is not loaded yet."""
+    return ffi.cast(f"{struct} *", ctypes.addressof(opened.maps[name].initial_value()))
+
+
+def _set_ops(opened: BpfObject, watchdog_ms: int) -> None:
+    """Set the plain fields of struct sched_ext_ops; where they are, the object's own BTF says."""
+    value = memoryview(opened.maps[_OPS].initial_value()).cast("B")
+    places = Btf(opened.btf).members("sched_ext_ops")
+    fields = {"hotplug_seq": sysinfo.hotplug_seq(), "timeout_ms": watchdog_ms, "exit_dump_len": _EXIT_DUMP}
+    for name, number in fields.items():
+        at, size = places[name]
+        value[at : at + size] = number.to_bytes(size, "little")
+
+
+def _let_decisions_end() -> None:
+    """Wait until every decision that is under way now has ended: a grace period of the kernel's RCU."""
+    number = _MEMBARRIER.get(platform.machine())
+    libc = ctypes.CDLL(None, use_errno=True)
+    if number is not None and libc.syscall(number, _MEMBARRIER_GLOBAL, 0, 0) == 0:
+        return
+    time.sleep(0.05)  # refused with nohz_full CPUs; a decision takes less than a millisecond
+
+
+def _read_exit(record: Any) -> Exit:
+    """A struct exit_record in words."""
+    kinds = {value: name for name, value in vmlinux().enum("scx_exit_kind").items()}
+    restart = vmlinux().enum("scx_exit_code").get("SCX_ECODE_ACT_RESTART", 0)
+    return {
+        "kind": record.kind,
+        "kind_name": kinds.get(record.kind, "unknown").removeprefix("SCX_EXIT_").lower().replace("_", "-"),
+        "code": record.code,
+        "restart": bool(record.code & restart),
+        "reason": layout.text(record.reason),
+        "msg": layout.text(record.msg),
+        "dump": layout.text(record.dump),
+    }

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel says of itself in sysfs and procfs: sched_ext, memory, pressure, counters."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypedDict
+
+__all__ = [
+    "Pressure",
+    "enable_seq",
+    "has_sched_ext",
+    "hotplug_seq",
+    "loadavg",
+    "meminfo",
+    "online_cpus",
+    "possible_cpus",
+    "pressure",
+    "scx_ops",
+    "scx_state",
+    "vmstat",
+]
+
+_SCX = Path("/sys/kernel/sched_ext")
+_CPUS = Path("/sys/devices/system/cpu")
+_PROC = Path("/proc")
+
+
+class Pressure(TypedDict):
+    """One line of /proc/pressure/*: shares of the last 10, 60, 300 s in percent, and the total in µs."""
+
+    avg10: float
+    avg60: float
+    avg300: float
+    total: int
+
+
+def has_sched_ext() -> bool:
+    """Whether this kernel was built with sched_ext."""
+    return (_SCX / "state").exists()
+
+
+def scx_state() -> str:
+    """The kernel's word: "disabled", "enabling", "enabled", "disabling" or "bypassing"."""
+    return (_SCX / "state").read_text().strip()
+
+
+def scx_ops() -> str | None:
+    """Name of the sched_ext scheduler that runs, None if there is none."""
+    try:
+        return (_SCX / "root" / "ops").read_text().strip()
+    except OSError:  # ENOENT: none; ENODEV: it goes while we read
+        return None
+
+
+def enable_seq() -> int:
+    """How many sched_ext schedulers were enabled since boot."""
+    return int((_SCX / "enable_seq").read_text())
+
+
+def hotplug_seq() -> int:
+    """The CPU hotplug sequence number that ops.hotplug_seq is compared with."""
+    return int((_SCX / "hotplug_seq").read_text())
+
+
+def _cpu_list(name: str) -> list[int]:
+    """CPU ids out of a list such as "0-3,8"."""
+    ids: list[int] = []
+    for part in (_CPUS / name).read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        ids += range(int(first), int(last or first) + 1)
+    return ids
+
+
+def possible_cpus() -> int:
+    """Number of possible CPU ids: the largest, plus one."""
+    return max(_cpu_list("possible")) + 1
+
+
+def online_cpus() -> list[int]:
+    """Ids of the CPUs that are online."""
+    return _cpu_list("online")
+
+
+def meminfo() -> dict[str, int]:
+    """/proc/meminfo in bytes; what has no unit there (HugePages_Total) as it is."""
+    found = {}
+    for line in (_PROC / "meminfo").read_text().splitlines():
+        name, value, *unit = line.replace(":", " ").split()
+        found[name] = int(value) * (1024 if unit == ["kB"] else 1)
+    return found
+
+
+def vmstat() -> dict[str, int]:
+    """/proc/vmstat: counters since boot (pgmajfault, pswpin, workingset_refault_anon, ...) and states."""
+    pairs = (line.split() for line in (_PROC / "vmstat").read_text().splitlines())
+    return {name: int(value) for name, value in pairs}
+
+
+def pressure(resource: str) -> dict[str, Pressure]:
+    """PSI of "memory", "cpu" or "io": {"some": ..., "full": ...}; {} where the kernel keeps none."""
+    try:
+        lines = (_PROC / "pressure" / resource).read_text().splitlines()
+    except OSError:  # EOPNOTSUPP: booted with psi=0
+        return {}
+    found: dict[str, Pressure] = {}
+    for line in lines:
+        kind, *pairs = line.split()
+        values = dict(pair.split("=") for pair in pairs)
+        found[kind] = {
+            "avg10": float(values["avg10"]),
+            "avg60": float(values["avg60"]),
+            "avg300": float(values["avg300"]),
+            "total": int(values["total"]),
+        }
+    return found
+
+
+def loadavg() -> tuple[float, float, float]:
+    """1, 5 and 15 minute load averages."""
+    return os.getloadavg()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Decision records: taken from the ring buffer, turned into JSON, kept in files.
+
+A record is a struct decision of bpf/cosched.h cut behind queue[nr]. Between the decisions are put-backs: where a
+displaced task went back to, which is no insertion, but the next one finds it there. In files and raw streams each
+record has its length ahead: u32, little endian. Everything but Decisions works on a host that never ran the scheduler.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ctl.errors import CoschedError
+from ctl.kernel import layout
+from ctl.kernel.layout import constant, ffi
+from ctl.kernel.libbpf import RingBuffer
+
+__all__ = ["Decisions", "decode", "is_decision", "pack", "read_file", "task_json", "unpack", "up_to", "write_file"]
+
+_LENGTH = struct.Struct("<I")
+_FULL = ffi.sizeof("struct decision")
+_HEAD = ffi.offsetof("struct decision", "queue")
+_TASK = ffi.sizeof("struct trace_task")
+_NS_PER_MS = 1_000_000
+_PARALLEL, _CREDIT = constant("TASK_PARALLEL"), constant("TASK_CREDIT")
+_PREEMPT, _TRUNCATED, _BOUNDED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED"), constant("DEC_BOUNDED")
+_RESUME = constant("CAUSE_RESUME")
+_RUNNING, _OVERLOADED = constant("DEC_RUNNING"), constant("DEC_OVERLOADED")
+
+
+class Decisions:
+    """A consumer of the decision ring buffer; a context manager. A ring buffer has one consumer.
+
+    `lost` counts the records the kernel had to drop since the first one read: gaps in seq, per CPU.
+    """
+
+    def __init__(self, map_fd: int) -> None:
+        """Consume the ring buffer map behind this descriptor, which must stay open. Raises CoschedError."""
+        self.lost = 0
+        self._next_seq: dict[int, int] = {}
+        self._taken: list[bytes] = []
+        self._lock = threading.Lock()
+        self._ring = RingBuffer(map_fd, self._take, _HEAD)
+
+    def _take(self, record: bytes) -> None:
+        """Keep one record, and count those missing between it and the one before from the same CPU."""
+        decision = _view(record)
+        expected = self._next_seq.get(decision.cpu, decision.seq)
+        self.lost += (decision.seq - expected) & 0xFFFFFFFF
+        self._next_seq[decision.cpu] = (decision.seq + 1) & 0xFFFFFFFF
+        self._taken.append(record)
+
+    def fileno(self) -> int:
+        """A descriptor that is readable (poll, epoll, add_reader) when there are records."""
+        return self._ring.epoll_fd
+
+    def read(self, at_most: int | None = None) -> list[bytes]:
+        """The records there are now, oldest first, and perhaps some that came meanwhile; or the first few of them."""
+        with self._lock:
+            self._ring.consume(at_most)
+            taken, self._taken = self._taken, []
+        return taken
+
+    def wait(self, timeout_ms: int) -> list[bytes]:
+        """As read(), but waits up to timeout_ms for the first."""
+        select.select([self], [], [], timeout_ms / 1000)
+        return self.read()
+
+    def close(self) -> None:
+        """Free the consumer; what was not read stays in the ring buffer."""
+        with self._lock:
+            self._ring.close()
+
+    def __enter__(self) -> Decisions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _view(record: bytes) -> Any:
+    """The struct decision that lies in these bytes. Raises CoschedError if they are not exactly one."""
+    if len(record) >= _HEAD:
+        decision: Any = ffi.cast("struct decision *", ffi.from_buffer(record))
+        if len(record) == _HEAD + decision.nr * _TASK <= _FULL:
+            return decision
+    raise CoschedError(f"{len(record)} bytes are not a decision record of {layout.HEADER}: another version wrote them")
+
+
+def task_json(task: Any) -> dict[str, Any]:
+    """A struct trace_task as the T of design section 8, with `cpu_ns` and `credit`."""
+    values = task.t
+    return {
+        "tid": task.tid,
+        "comm": layout.text(task.comm),
+        "parallel": bool(values.flags & _PARALLEL),
+        "de": values.de,
+        "mes": layout.mes_number(values.mes),
+        "com": values.com,
+        "rec": values.rec,
+        "flt": values.flt,
+        "cpu_ns": values.cpu_ns,
+        "credit": bool(values.flags & _CREDIT),
+    }
+
+
+def decode(record: bytes) -> dict[str, Any]:
+    """One record as the object `ctl trace --json` prints. Raises CoschedError if it is none."""
+    decision = _view(record)
+    flags = decision.flags
+    return {
+        "cpu": decision.cpu,
+        "seq": decision.seq,
+        "ns": decision.ns,
+        "rule": layout.RULE_NAMES[decision.rule],
+        "cause": layout.CAUSE_NAMES[decision.cause],
+        "overloaded": bool(flags & _OVERLOADED),
+        "task": task_json(decision.task),
+        "queue": [task_json(decision.queue[i]) for i in range(decision.nr)],
+        "running": task_json(decision.running) if flags & _RUNNING else None,
+        "position": decision.position,
+        "overtaken": [decision.overtaken[i] for i in range(min(decision.nr_overtaken, len(decision.overtaken)))],
+        "preempt": bool(flags & _PREEMPT),
+        "truncated": bool(flags & _TRUNCATED),
+        "bounded": bool(flags & _BOUNDED),
+        "from": getattr(decision, "from"),
+        "mnol": decision.mnol,
+        "mnod": decision.mnod,
+        "walk_max": decision.walk_max,
+        "share_ms": decision.share_ns / _NS_PER_MS,
+    }
+
+
+def is_decision(record: bytes) -> bool:
+    """Whether it is an insertion; else a put-back."""
+    return bool(_view(record).cause != _RESUME)
+
+
+def up_to(count: int | None, records: Iterable[bytes]) -> Iterator[bytes]:
+    """The records up to so many decisions; all for None."""
+    left = count
+    for record in records:
+        yield record
+        if left is not None and is_decision(record):
+            left -= 1
+            if not left:
+                return
+
+
+def pack(record: bytes) -> bytes:
+    """A record with its length ahead, as in files and raw streams."""
+    return _LENGTH.pack(len(record)) + record
+
+
+def unpack(stream: BinaryIO) -> Iterator[bytes]:
+    """The records of a stream written with pack(). Raises CoschedError if it ends in the middle of one."""
+    while head := stream.read(_LENGTH.size):
+        length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else 0
+        if not _HEAD <= length <= _FULL:
+            raise CoschedError(f"a record of {length} bytes cannot be: {_HEAD} to {_FULL} bytes are a decision")
+        record = stream.read(length)
+        if len(record) < length:
+            raise CoschedError(f"the last record is cut: {len(record)} of {length} bytes are there")
+        yield record
+
+
+def read_file(path: Path) -> Iterator[dict[str, Any]]:
+    """The decoded records of a file."""
+    with path.open("rb") as stream:
+        for record in unpack(stream):
+            yield decode(record)
+
+
+def write_file(path: Path, records: Iterable[bytes]) -> int:
+    """Write records to a file; returns the number of decisions."""
+    number = 0
+    with path.open("wb") as stream:
+        for record in records:
+            stream.write(pack(record))
+            number += is_decision(record)
+    return number

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which messages are left lying: their task has used CPU time since, and not touched the socket.
+
+Some messages are never read: UCX, the transport below MPI, leaves a wake-up datagram in a socket of each rank. Counted,
+it would say of every rank for ever that a message waits for it. What a task that sleeps has not read is another matter.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ctl.kernel.observations import Socket
+
+__all__ = ["Unread", "cpu_ms"]
+
+_TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+_UTIME, _STIME = 11, 12  # fields of /proc/TID/stat behind the name
+
+
+def cpu_ms(tid: int) -> float | None:
+    """CPU time a thread has used so far, in ms; None if it is gone."""
+    try:
+        fields = Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_MS
+
+
+class Unread:
+    """Follows the sockets from sweep to sweep."""
+
+    def __init__(self, cpu_ms: Callable[[int], float | None] = cpu_ms) -> None:
+        """`cpu_ms` tells the CPU time of a thread."""
+        self._cpu_ms = cpu_ms
+        self._since: dict[int, tuple[int, float]] = {}  # address -> changes, and CPU time its owner had then
+
+    def left(self, sockets: Mapping[int, Socket], unread_ms: int) -> set[int]:
+        """Addresses of the sockets whose messages are left lying, by their addresses; none for 0 ms."""
+        since, found = self._since, set()
+        self._since = {}
+        for address, socket in sockets.items():
+            if not unread_ms or not socket.tid or not (socket.rcv or socket.snd):
+                continue
+            used = self._cpu_ms(socket.tid)
+            if used is None:
+                continue
+            changes, before = since.get(address, (socket.changes, used))
+            if changes != socket.changes or used < before:
+                before = used
+            elif used - before >= unread_ms:
+                found.add(address)
+                continue
+            self._since[address] = (socket.changes, before)
+        return found

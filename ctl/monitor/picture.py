@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Draws recorded views as `ctl top` shows them, for the documentation: SVG by rich, PNG from it by cairosvg.
+
+    ctl top --json --interval 1 --count 40 > views.json       on a node that works
+    python -m ctl.monitor.picture views.json docs/dashboard   writes docs/dashboard.svg and .png
+
+The frame is the newest view in which memory is overloaded, or the last where there is none; the views before it are
+its history, as on a screen that was watched all along.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import re
+from pathlib import Path
+
+import click
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+
+from ctl.monitor.panels import History
+from ctl.monitor.text import UNICODE
+from ctl.monitor.top import KEYS, Frame
+from ctl.monitor.view import View
+
+__all__ = ["svg"]
+
+_FONT = "DejaVu Sans Mono"  # what Debian's terminals have; rich's own format loads one from elsewhere
+_THEME = TerminalTheme(
+    (24, 26, 31),
+    (206, 210, 217),
+    [
+        (24, 26, 31), (224, 108, 117), (152, 195, 121), (229, 192, 123),
+        (97, 175, 239), (198, 120, 221), (86, 182, 194), (206, 210, 217),
+    ],
+)  # fmt: skip
+
+
+def svg(views: list[View], width: int, height: int, title: str = "ctl top") -> str:
+    """Return the frame of the last view, `width` x `height` cells, as an SVG document."""
+    history = History()
+    for view in views:
+        history.add(view)
+    console = Console(
+        record=True,
+        width=width,
+        height=height,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+    )
+    console.print(Frame(views[-1], history, glyphs=UNICODE, keys=KEYS))
+    layout = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    return console.export_svg(
+        title=title, theme=_THEME, code_format=layout.replace("Fira Code", _FONT), font_aspect_ratio=0.602
+    )
+
+
+@click.command()
+@click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--size", default="112x32", show_default=True, help="Columns and lines of the terminal drawn.")
+@click.option("--frame", default=0, help="Which view to draw, counted from 1; 0: the newest overloaded one.")
+def main(recording: Path, target: Path, size: str, frame: int) -> None:
+    """Draw RECORDING, views as `ctl top --json` wrote them, to TARGET.svg and TARGET.png."""
+    cairosvg = importlib.import_module("cairosvg")  # only pictures need it, so nothing else has it installed
+
+    views = [json.loads(line) for line in recording.read_text().splitlines() if line.strip()]
+    asked = re.fullmatch(r"(\d+)x(\d+)", size)
+    if not asked:
+        raise click.UsageError(f"size {size!r} is not COLUMNSxLINES, as in 112x36")
+    if not 0 <= frame <= len(views) or not views:
+        raise click.UsageError(f"frame {frame} is out of range: the recording holds {len(views)} views")
+    overloaded = [i for i, view in enumerate(views, 1) if view["overload"]["verdict"]]
+    shown = frame or (overloaded or [len(views)])[-1]
+    document = svg(views[:shown], int(asked[1]), int(asked[2]))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.with_suffix(".svg").write_text(document)
+    cairosvg.svg2png(bytestring=document.encode(), write_to=str(target.with_suffix(".png")))
+
+
+if __name__ == "__main__":
+    main()

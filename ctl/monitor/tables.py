@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Below the queues: jobs, insert rules, events, and trends where the terminal is tall."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from ctl.monitor.pen import HEAD, LIMIT, PARALLEL, QUIET, WARN, Pen
+from ctl.monitor.text import Column, beside, clean, fit, level, line, number, percent, row, size, spark
+from ctl.monitor.view import Job
+
+__all__ = ["jobs", "rules_and_events", "trends"]
+
+
+def jobs(pen: Pen) -> list[Text]:
+    spare = pen.width - 71
+    share = max(0, min(20, spare - 8))
+    columns = [
+        Column("JOB", max(8, min(24, 9 + max(0, spare) - share))),
+        Column("TASKS", 5, True),
+        Column("CPU", 6, True),
+        *([Column("", share)] if share >= 6 else []),
+        Column("FAULTS/s", 8, True),
+        Column("OVERTOOK", 8, True),
+        Column("OVERTAKEN", 9, True),
+        Column("MEMORY", 8, True),
+        Column("SWAP", 8, True),
+        *([Column("STATE", 7)] if spare >= 16 else []),
+    ]
+    lines = [row(columns, [(c.title, "") for c in columns], style=HEAD)]
+    lines[0].append(" " * max(0, pen.width - lines[0].cell_len), HEAD)
+    for job in pen.view["jobs"]:
+        lines.append(_job(pen, columns, job))
+    if len(lines) == 1:
+        lines.append(line(pen.width, [Text("no job: start one with ctl run --job JID -- COMMAND", QUIET)]))
+    return lines
+
+
+def _job(pen: Pen, columns: Sequence[Column], job: Job) -> Text:
+    none, frozen = pen.glyphs.none, bool(job.get("frozen"))
+    cpus = max(1, len(pen.view["cpus"]))
+    faults = job["majflt_s"]
+    values = {
+        "JOB": (clean(job["jid"]), PARALLEL),
+        "TASKS": (number(job["tasks"]), ""),
+        "CPU": (
+            "stop" if frozen and pen.width < 100 else percent(job["cpu_share"], none),
+            LIMIT if frozen else "",
+        ),
+        "": ("", ""),
+        "FAULTS/s": (number(faults, none), WARN if faults else QUIET),
+        "OVERTOOK": (number(job["overtakes_given"], none), ""),
+        "OVERTAKEN": (number(job["overtakes_suffered"], none), ""),
+        "MEMORY": (size(job["memory"], none), ""),
+        "SWAP": (size(job["swap"], none), "" if job["swap"] else QUIET),
+        "STATE": ("stopped" if frozen else "runs", LIMIT if frozen else QUIET),
+    }
+    text = Text(no_wrap=True, end="")
+    for i, column in enumerate(columns):
+        text.append(" " if i else "")
+        if column.title:
+            value, style = values[column.title]
+            text.append(fit(value, column.width, right=column.right, more=pen.glyphs.more), style)
+        else:
+            text.append_text(level(job["cpu_share"], float(cpus), column.width, pen.glyphs))
+    return text
+
+
+def rules_and_events(pen: Pen, height: int) -> list[Text]:
+    """Rules on the left, the newest events on the right, newest first."""
+    narrow = pen.width < 64
+    left = pen.width if narrow else 34 if pen.width < 100 else 44
+    columns = [Column("RULE", left - 23), Column("INSERTED/s", 10, True), Column("OVERTAKES/s", 11, True)]
+    rules = [row(columns, [(c.title, "") for c in columns], style=HEAD)]
+    current = pen.view["rule"]
+    for name, rate in sorted(pen.view["rules"].items(), key=lambda kv: (kv[0] != current, kv[0])):
+        style = "bold" if name == current else QUIET
+        values = [
+            (clean(name), style),
+            (number(rate["insertions_s"]), style),
+            (number(rate["overtakes_s"]), style),
+        ]
+        rules.append(row(columns, values))
+    if len(rules) == 1:
+        rules.append(line(left, [Text("nothing inserted yet", QUIET)]))
+    width = pen.width if narrow else pen.width - left - 2
+    title = "EVENTS" if not pen.view.get("traced_lost") else f"EVENTS ({pen.view['traced_lost']} records lost)"
+    events = [Text(fit(title, width), HEAD)]
+    for event in reversed(pen.view["events"]):
+        stamp = time.strftime("%H:%M:%S", time.localtime(event["time"]))
+        events.append(line(width, [Text(stamp + " ", QUIET), clean(event["text"])]))
+    if len(events) == 1:
+        events.append(line(width, [Text("none", QUIET)]))
+    if narrow:
+        return (rules + events)[:height]
+    return beside([rules[:height], events[:height]], [left, width])
+
+
+def trends(pen: Pen) -> list[Text]:
+    """Where the terminal is tall: what the last frames looked like, newest on the right."""
+    shown = [
+        ("insertions/s", list(pen.history.insertions), "", number),
+        ("overtakes/s", list(pen.history.overtakes), "", number),
+        ("swap-ins/s", list(pen.history.swapins), WARN, number),
+        ("memory", list(pen.history.memory), "", size),
+    ]
+    lines = [Text(fit(f"TREND {pen.glyphs.dot} {len(pen.history.swapins)} frames, newest right", pen.width), HEAD)]
+    for name, values, style, unit in shown:
+        newest, most = (
+            (values[-1] if values else None),
+            max((v for v in values if v is not None), default=None),
+        )
+        label = f"{name:<13}{unit(newest, pen.glyphs.none):>9}  peak {unit(most, pen.glyphs.none):>9}  "
+        lines.append(line(pen.width, [label, Text(spark(values, pen.width - len(label), pen.glyphs), style)]))
+    return lines

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The node's jobs: a cgroup each, from the first process that enters to the last that leaves.
+
+A job is there from `enter` until its cgroup is empty. The kernel says when that is (cgroup.events, polled
+for EPOLLPRI), and who comes and goes in between (process connector): nothing here looks by itself. If the
+process connector drops events under load, the members are read from the cgroups once more.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctl.errors import CoschedError
+from ctl.kernel.cgroups import JobCgroups, Usage, cgroup_id
+
+if TYPE_CHECKING:
+    from ctl.kernel.netlink import ProcessEvent
+
+__all__ = ["Job", "Jobs", "ending"]
+
+Tell = Callable[..., None]  # (kind, text, **details): an event for people and for `follow`
+
+
+@dataclass
+class Job:
+    """One job and what the agent knows of it."""
+
+    jid: str
+    path: Path
+    cgid: int
+    started: float = field(default_factory=time.time)  # Unix time
+    processes: set[int] = field(default_factory=set)
+    entered: set[int] = field(default_factory=set)  # of these, put there by `ctl run`
+
+
+class Jobs:
+    """The jobs of this node.
+
+    `notifier` is an epoll object on which the jobs' cgroup.events are registered; its owner calls `changed` with the
+    descriptors that fire.
+    """
+
+    def __init__(self, cgroups: JobCgroups, notifier: select.epoll, tell: Tell, forget: Callable[[int], None]) -> None:
+        """`tell` gets what happens, `forget` the cgroup id of each job that is gone."""
+        self._cgroups = cgroups
+        self._notifier = notifier
+        self._tell = tell
+        self._forget = forget
+        self._jobs: dict[str, Job] = {}
+        self._events: dict[int, Job] = {}  # descriptor of cgroup.events -> job
+        self._member: dict[int, Job] = {}  # process -> job
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(sorted(self._jobs.values(), key=lambda job: job.jid))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def jid_of(self, tid: int) -> str | None:
+        """The job of a thread, None for a local task or one that is gone."""
+        job = self._member.get(tid)
+        if job is not None:
+            return job.jid
+        try:
+            text = Path(f"/proc/{tid}/cgroup").read_text()
+        except OSError:
+            return None
+        top = "/" + str(self._cgroups.parent.relative_to("/sys/fs/cgroup")) + "/"
+        path = text.rpartition("::")[2].strip()
+        return path.removeprefix(top).partition("/")[0] if path.startswith(top) else None
+
+    def adopt(self) -> None:
+        """Take over the jobs that run already, left by an agent before this one."""
+        self._cgroups.remove_empty()
+        for jid in self._cgroups.jids():
+            self._begin(jid, self._cgroups.path(jid))
+
+    def enter(self, jid: str, pid: int) -> Job:
+        """Move a process into a job, which begins if it is not there. Raises CoschedError, also for a bad JID."""
+        path = self._cgroups.create(jid)
+        try:
+            self._cgroups.enter(jid, pid)
+        except CoschedError:
+            if jid not in self._jobs:
+                self._cgroups.remove(jid)
+            raise
+        job = self._jobs.get(jid) or self._begin(jid, path)
+        job.entered.add(pid)
+        self._join(job, pid)
+        return job
+
+    def changed(self, descriptor: int) -> bool:
+        """A cgroup.events fired: remove the job if it is empty. False if the descriptor is not one of ours."""
+        job = self._events.get(descriptor)
+        if job is None:
+            return False
+        try:
+            text = os.pread(descriptor, 4096, 0).decode()
+        except OSError:  # ENODEV: somebody else removed the cgroup
+            text = "populated 0"
+        if "populated 0" in text:
+            self._end(job, descriptor)
+        return True
+
+    def process(self, event: ProcessEvent) -> None:
+        """Something the process connector told; of interest if it is a process of a job."""
+        if event.kind == "fork" and event.pid == event.tgid:
+            parent = self._member.get(event.parent)
+            if parent is not None:
+                self._join(parent, event.pid)
+        elif event.kind == "exit" and event.pid == event.tgid and event.pid in self._member:
+            self._leave(event.pid, event.status)
+
+    def recount(self) -> None:
+        """Read the members from the cgroups: process events were lost."""
+        self._member.clear()
+        for job in self._jobs.values():
+            job.processes = set(self._cgroups.pids(job.jid))
+            job.entered &= job.processes
+            self._member.update(dict.fromkeys(job.processes, job))
+
+    def usage(self) -> dict[str, Usage]:
+        """What each job used so far and holds now, by JID."""
+        found = {}
+        for jid in self._jobs:
+            try:
+                found[jid] = self._cgroups.usage(jid)
+            except (CoschedError, OSError):  # it ended this moment, its notice is on the way
+                continue
+        return found
+
+    def tids(self) -> dict[int, str]:
+        """Every thread of every job, and its JID."""
+        found: dict[int, str] = {}
+        for jid in self._jobs:
+            try:
+                found.update(dict.fromkeys(self._cgroups.tids(jid), jid))
+            except (CoschedError, OSError):
+                continue
+        return found
+
+    def close(self) -> None:
+        """Stop watching; the jobs run on, the empty ones are removed."""
+        for descriptor in list(self._events):
+            os.close(descriptor)
+        self._events.clear()
+
+    def _begin(self, jid: str, path: Path) -> Job:
+        job = Job(jid, path, cgroup_id(path), processes=set(self._cgroups.pids(jid)))
+        self._member.update(dict.fromkeys(job.processes, job))
+        descriptor = os.open(path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+        self._notifier.register(descriptor, select.EPOLLPRI)
+        self._events[descriptor] = self._jobs[jid] = job
+        self._tell("job", f"job {jid} began", jid=jid, action="begin")
+        self.changed(descriptor)  # only changes after a first read are told; and it may be empty again
+        return job
+
+    def _end(self, job: Job, descriptor: int) -> None:
+        try:
+            gone = self._cgroups.remove(job.jid)
+        except (CoschedError, OSError) as error:
+            self._tell("job", f"job {job.jid} ended, but its cgroup stays: {error}", jid=job.jid, action="stuck")
+            gone = True
+        if not gone:  # a process entered since
+            return
+        self._notifier.unregister(descriptor)
+        os.close(descriptor)
+        del self._events[descriptor], self._jobs[job.jid]
+        for pid in job.processes:
+            self._member.pop(pid, None)
+        self._forget(job.cgid)
+        lasted = time.time() - job.started
+        self._tell("job", f"job {job.jid} ended after {lasted:.1f} s", jid=job.jid, action="end", seconds=lasted)
+
+    def _join(self, job: Job, pid: int) -> None:
+        if pid in job.processes:
+            return
+        job.processes.add(pid)
+        self._member[pid] = job
+        self._tell("process", f"job {job.jid}: process {pid} started", jid=job.jid, action="start", pid=pid)
+
+    def _leave(self, pid: int, status: int) -> None:
+        job = self._member.pop(pid)
+        job.processes.discard(pid)
+        kind = "task" if pid in job.entered else "process"
+        job.entered.discard(pid)
+        details: dict[str, Any] = {"jid": job.jid, "action": "exit", "pid": pid, "status": status}
+        self._tell(kind, f"job {job.jid}: process {pid} {ending(status)}", **details)
+
+
+def ending(status: int) -> str:
+    """A wait status in words.
+
+    >>> ending(0), ending(256), ending(9)
+    ('exited with status 0', 'exited with status 1', 'was killed by signal 9')
+    """
+    if os.WIFSIGNALED(status):
+        return f"was killed by signal {os.WTERMSIG(status)}"
+    return f"exited with status {os.waitstatus_to_exitcode(status)}"

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The agent's sensors: on, off or failed and why, and swept every second while they are on."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ctl.errors import CoschedError
+
+if TYPE_CHECKING:
+    from ctl.kernel.sensors import Sensors
+
+__all__ = ["NodeSensors"]
+
+_SWEEP_EVERY: Final = 1.0  # seconds
+
+
+class NodeSensors:
+    """Starts and stops the sensors without holding up the event loop: compiling takes seconds, detaching one."""
+
+    def __init__(self, tell: Callable[..., None], unread_ms: Callable[[], int]) -> None:
+        """`tell(kind, text, **details)` hears of every change; `unread_ms` is the knob's value now."""
+        self.state, self.reason = "off", ""
+        self._tell, self._unread_ms = tell, unread_ms
+        self._sensors: Sensors | None = None
+        self._next_sweep: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Compile and attach, if they are not on. Raises CoschedError; the state then says `failed` and why."""
+        if self.state == "on":
+            return
+        self.state, self.reason = "starting", ""
+        began = time.monotonic()
+
+        def start() -> Sensors:
+            from ctl.kernel.sensors import Sensors  # bcc takes a second to import
+
+            sensors = self._sensors or Sensors()
+            sensors.start()
+            return sensors
+
+        try:
+            self._sensors = await asyncio.get_running_loop().run_in_executor(None, start)
+        except CoschedError as error:
+            self.state, self.reason = "failed", str(error)
+            raise
+        self.state = "on"
+        self._sweep_later()
+        took = time.monotonic() - began
+        self._tell("sensors", f"sensors on after {took:.1f} s", action="on", seconds=took)
+
+    async def stop(self) -> None:
+        """Detach. Their maps stay pinned: the scheduler has them open, and the next start must find the same."""
+        if self.state == "off":
+            return
+        self._end_sweeps()
+        self.state, self.reason = "off", ""
+        if self._sensors is not None:
+            stop = functools.partial(self._sensors.stop, unpin=False)
+            await asyncio.get_running_loop().run_in_executor(None, stop)
+        self._tell("sensors", "sensors off", action="off")
+
+    async def close(self) -> None:
+        """Detach, and let go of everything."""
+        self._end_sweeps()
+        self.state = "off"
+        if self._sensors is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._sensors.close)
+
+    def cpu(self, number: int, *, online: bool) -> None:
+        """Note that a CPU came or went."""
+        if sensors := self.reading():
+            (sensors.cpu_online if online else sensors.cpu_offline)(number)
+
+    def reading(self) -> Sensors | None:
+        """The sensors, to read what they know; None while they are not on."""
+        return self._sensors if self.state == "on" else None
+
+    def _sweep_later(self) -> None:
+        self._next_sweep = asyncio.get_running_loop().call_later(_SWEEP_EVERY, self._sweep)
+
+    def _sweep(self) -> None:
+        assert self._sensors is not None
+        try:
+            self._sensors.sweep(self._unread_ms())
+        finally:  # what went wrong once is in the log, and does not end the sweeps
+            self._sweep_later()
+
+    def _end_sweeps(self) -> None:
+        if self._next_sweep is not None:
+            self._next_sweep.cancel()
+            self._next_sweep = None

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`just bench`: builds what is needed, runs the parts in virtual machines side by side, shows and keeps the results."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from tests.bench import artefacts, plan, report
+from tests.bench.guest import Order
+from tests.bench.machine import Message, end_guests, run_guest
+from vm import bpf, checkout, image
+from vm.host import REPO, VmError
+
+__all__ = ["main"]
+
+RESULTS = REPO / "results"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Choice:
+    """What of the plan to run."""
+
+    schedulers: tuple[str, ...]
+    benchmarks: tuple[str, ...]
+    parts: tuple[str, ...]
+    quick: bool
+
+    @property
+    def everything(self) -> bool:
+        """Tell whether the results are whole, and so worth keeping."""
+        return not (self.schedulers or self.benchmarks or self.parts or self.quick)
+
+    def order(self, part: plan.Part) -> Order | None:
+        """Return the guest's order for a part, None when nothing of it was chosen."""
+        chosen = list(self.schedulers if self.schedulers and part.name != "observations" else part.schedulers)
+        chosen = [name for name in chosen if name != plan.BASELINE]
+        if part.insn:
+            wanted = not self.benchmarks or "instructions" in self.parts
+            return Order(chosen, [], insn=True, quick=self.quick) if wanted and chosen else None
+        benchmarks = [name for name in part.benchmarks if not self.benchmarks or name in self.benchmarks]
+        turns = [plan.BASELINE, *(name for one in chosen for name in (one, plan.BASELINE))]
+        return Order(turns, benchmarks, quick=self.quick) if benchmarks else None
+
+
+def _steps(order: Order) -> int:
+    if not order.insn:
+        return len(order.schedulers) * len(order.benchmarks)
+    return 1 + sum(not load.only or name in load.only for name in order.schedulers for load in plan.INSN_LOADS)
+
+
+def _run_part(part: plan.Part, order: Order, directories: list[Path], progress: Progress, bar: TaskID) -> list[Message]:
+    heard: list[Message] = []
+
+    def hear(message: Message) -> None:
+        if "doing" in message:
+            doing = f"{plan.SCHEDULERS[message['scheduler']].title}: {message['doing']}"
+            progress.update(bar, doing=doing)
+            if not progress.console.is_terminal:
+                progress.console.print(f"{part.title}: {doing}", highlight=False)
+        else:
+            heard.append(message)
+            progress.advance(bar, "result" in message)
+
+    run_guest(order, directories, part.vm, hear)
+    progress.update(bar, doing="done")
+    return heard
+
+
+def _run_all(
+    orders: dict[str, Order], directories: list[Path], parallel: int, console: Console
+) -> dict[str, list[Message]]:
+    """Run the parts, some at a time; guest time does not depend on what else this machine does."""
+    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("{task.fields[doing]}"))
+    with Progress(*columns, console=console) as progress, concurrent.futures.ThreadPoolExecutor(parallel) as pool:
+        running = {}
+        for name, order in orders.items():
+            part = plan.PARTS[name]
+            bar = progress.add_task(part.title, total=_steps(order), doing="")
+            running[name] = pool.submit(_run_part, part, order, directories, progress, bar)
+        try:
+            return {name: future.result() for name, future in running.items()}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_guests()
+            raise
+
+
+def _names(known: dict[str, object], prefix: bool):  # type: ignore[no-untyped-def]
+    """Return a click callback that accepts known names, or beginnings of them where prefix is set."""
+    def check(_context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+        found: list[str] = []
+        for value in values:
+            fitting = [name for name in known if name == value or (prefix and name.startswith(value))]
+            if not fitting:
+                raise click.BadParameter(f"{value!r} is none of {', '.join(known)}", param=parameter)
+            found += [name for name in fitting if name not in found]
+        return tuple(found)
+    return check
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--only", "benchmarks", multiple=True, metavar="NAME", callback=_names(dict(plan.BENCHMARKS), True),
+              help="run this benchmark, or all whose names begin so")
+@click.option("--scheduler", "schedulers", multiple=True, metavar="NAME", callback=_names(dict(plan.SCHEDULERS), False),
+              help="compare this scheduler with EEVDF; 'object' is csm with sensors off, loaded without the agent")
+@click.option("--part", "parts", multiple=True, metavar="NAME", callback=_names(dict(plan.PARTS), False),
+              help=f"run this part: {', '.join(plan.PARTS)}")
+@click.option("--quick", is_flag=True, help="a quarter of the work; figures repeat less well")
+@click.option("--parallel", type=click.IntRange(1, 8), default=2, show_default=True, help="machines at a time")
+@click.option("--list", "listing", is_flag=True, help="print the names and end")
+def main(benchmarks: tuple[str, ...], schedulers: tuple[str, ...], parts: tuple[str, ...], quick: bool, parallel: int,
+         listing: bool) -> None:
+    """Measure what scheduling costs, in virtual machines whose time counts instructions.
+
+    Compares EEVDF, the kernel's examples scx_simple and scx_flatcg, an empty sched_ext scheduler, and csm. A whole run
+    is kept in results/bench.json and results/bench.md; one narrowed by options is only shown.
+    """
+    if listing:
+        for kind, names in (("benchmarks", plan.BENCHMARKS), ("schedulers", plan.SCHEDULERS), ("parts", plan.PARTS)):
+            click.echo(f"{kind}: {' '.join(names)}")
+        return
+    choice = _Choice(schedulers, benchmarks, parts, quick)
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        _bench(choice, parallel)
+    except VmError as err:
+        click.echo("\n".join(f"| {line}" for line in err.detail.splitlines()), err=True)
+        click.echo(f"bench: {err}", err=True)
+        sys.exit(1)
+
+
+def _bench(choice: _Choice, parallel: int) -> None:
+    made = image.ensure()
+    bpf.ensure(made)
+    schedulers = artefacts.ensure_schedulers(made)
+    directories = [artefacts.ensure_programs(made), schedulers]
+    orders = {}
+    for name, part in plan.PARTS.items():
+        order = choice.order(part) if not choice.parts or name in choice.parts else None
+        if order is not None:
+            orders[name] = order
+    commit = checkout.commit()
+    heard = _run_all(orders, directories, parallel, Console(stderr=True))
+    origin = {
+        "commit": commit, "command": shlex.join(["just", "bench", *sys.argv[1:]]),
+        "linux_source": artefacts.source_version(schedulers),
+        "machine": "1 CPU, 1 GB, icount shift 1 (2 ns an instruction)",
+    }
+    results = report.digest(heard, origin)
+    report.show(results, Console())
+    if choice.everything:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+        (RESULTS / "bench.md").write_text(report.markdown(results))
+
+
+if __name__ == "__main__":
+    main(prog_name="just bench")

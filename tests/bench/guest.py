@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest side: brings one scheduler after another, runs the benchmarks under each, tells the results.
+
+Run as "python3 -m tests.bench.guest" with a tar archive on standard input: the compiled programs and order.json,
+which says what to do (see Order). Results and progress go to standard output, one JSON object per line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import platform
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.bench import plan
+
+__all__ = ["Order", "main"]
+
+_DIR = Path("/run/bench")
+_SCX = Path("/sys/kernel/sched_ext")
+_CGROUPS = Path("/sys/fs/cgroup")
+_JOB = _CGROUPS / "cosched/bench"
+_SETTLE_S = 60  # of guest time, for a scheduler to come or go; bcc compiles its probes in it
+_BENCH_S = 300  # of guest time, for one benchmark
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What to run: schedulers in the order of running, benchmarks under each, whether to count instructions."""
+
+    schedulers: list[str]
+    benchmarks: list[str]
+    insn: bool = False
+    quick: bool = False
+
+
+def _tell(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def _fill(argv: tuple[str, ...]) -> list[str]:
+    return [word.replace("{dir}", str(_DIR)).replace("{job}", str(_JOB / "cgroup.procs")) for word in argv]
+
+
+@contextlib.contextmanager
+def _job(wanted: bool) -> Iterator[None]:
+    """Have a job with a sleeping task for the block, in a cgroup made as the controller makes it."""
+    if not wanted:
+        yield
+        return
+    _make_job()
+    with subprocess.Popen(["sleep", "infinity"]) as sleeper:
+        (_JOB / "cgroup.procs").write_text(str(sleeper.pid))
+        yield
+        sleeper.kill()
+    while (_JOB / "cgroup.procs").exists() and (_JOB / "cgroup.procs").read_text():
+        time.sleep(0.01)
+
+
+def _make_job() -> None:
+    """Make the job's cgroup, unless it is there: our agent removes one whose last task has ended, others leave it."""
+    _JOB.mkdir(parents=True, exist_ok=True)
+    for above in (_CGROUPS, _JOB.parent):
+        (above / "cgroup.subtree_control").write_text("+cpu +memory")
+
+
+def _loaded() -> str:
+    """Return the name of the sched_ext scheduler that runs, "" for none."""
+    if (_SCX / "state").read_text().strip() != "enabled":
+        return ""
+    return (_SCX / "root/ops").read_text().strip()
+
+
+def _wait_for(ops: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait until the scheduler of that name runs; examples append their build's version to it."""
+    end = time.monotonic() + _SETTLE_S
+    while not (_loaded().startswith(ops) if ops else _loaded() == ""):
+        if process is not None and process.poll() is not None:
+            raise RuntimeError(f"{process.args!r} ended with status {process.returncode} before {ops} was loaded")
+        if time.monotonic() > end:
+            raise RuntimeError(f"after {_SETTLE_S} s the kernel runs {_loaded() or 'its own scheduler'}, not {ops}")
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def _scheduler(one: plan.Scheduler) -> Iterator[None]:
+    """Have a scheduler or a sensor for the block; afterwards the kernel is back on its own."""
+    argv = _fill(one.start)
+    if one.kind == "ctl":
+        subprocess.run(argv, check=True, stdout=sys.stderr, stdin=subprocess.DEVNULL)
+        _wait_for(one.ops)
+        yield
+        _still(one)
+        subprocess.run(["ctl", "unload"], check=True, stdout=sys.stderr, stdin=subprocess.DEVNULL)
+    elif argv:
+        quiet = one.kind == "signal"  # the kernel's examples print statistics for as long as they run
+        output = subprocess.DEVNULL if quiet else subprocess.PIPE
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=output) as process:
+            if process.stdout is not None and not process.stdout.readline():
+                raise RuntimeError(f"{one.title} did not start")
+            _wait_for(one.ops, process)
+            yield
+            if quiet:
+                process.terminate()
+            else:
+                _still(one)
+    else:
+        yield
+    _wait_for("")
+
+
+def _still(one: plan.Scheduler) -> None:
+    """Raise when the kernel has ejected the scheduler in the meantime: the figures would be another's."""
+    if one.ops and not _loaded().startswith(one.ops):
+        raise RuntimeError(f"{one.title} is not loaded any more; see the kernel's log")
+
+
+def _switches() -> int:
+    return int(Path("/proc/stat").read_text().partition("\nctxt ")[2].split()[0])
+
+
+def _measure(bench: plan.Benchmark, quick: bool) -> dict[str, Any]:
+    argv = _fill(bench.quick if quick else bench.argv)
+    with _job(bench.job):
+        before = _switches()
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=_BENCH_S, check=True)
+        switches = _switches() - before
+    if bench.hackbench:
+        seconds = float(done.stdout.decode().rpartition("Time:")[2])
+        return {"value": seconds * 1e9, "switches": switches}
+    return dict(json.loads(done.stdout))
+
+
+def _run_step(step: int, name: str, order: Order) -> None:
+    one = plan.SCHEDULERS[name]
+    _tell(step=step, scheduler=name, doing="load")
+    with _scheduler(one):
+        for bench in (plan.BENCHMARKS[bench] for bench in order.benchmarks):
+            _tell(step=step, scheduler=name, doing=bench.name)
+            try:
+                result = _measure(bench, order.quick)
+                _still(one)
+            except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+                if one.kind != "signal" or _loaded():
+                    raise
+                _tell(step=step, scheduler=name, ended=bench.name, why=str(error))
+                return
+            _tell(step=step, scheduler=name, bench=bench.name, result=result)
+
+
+def _count(scheduler: str, load: plan.Load) -> dict[str, Any]:
+    """Run a load while insn measures every call, and return its report."""
+    command = [str(_DIR / "insn"), str(_DIR / "insn.bpf.o"), *plan.INSN_KERNEL]
+    with _job(load.job), subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        if process.stdout.readline() != b"measuring\n":
+            raise RuntimeError(f"insn could not attach under {scheduler}")
+        argv = _fill(load.argv)
+        subprocess.run(argv, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=_BENCH_S, check=True)
+        process.stdin.close()
+        report = json.loads(process.stdout.read())
+    if process.returncode != 0:
+        raise RuntimeError(f"insn ended with status {process.returncode} under {scheduler}, load {load.name}")
+    return {name: row for name, row in report.items() if row["calls"]}
+
+
+def _run_insn(order: Order) -> None:
+    """Count instructions per call; first on an empty callback, which gives the tool's own share."""
+    for step, one in enumerate(plan.SCHEDULERS[name] for name in ("empty", *order.schedulers)):
+        _tell(step=step, scheduler=one.name, doing="load")
+        with _scheduler(one):
+            for load in plan.INSN_LOADS[: 1 if one.name == "empty" else None]:
+                if load.only and one.name not in load.only:
+                    continue
+                _tell(step=step, scheduler=one.name, doing=load.name)
+                _tell(step=step, scheduler=one.name, load=load.name, result=_count(one.name, load))
+
+
+def _unpack() -> Order:
+    data = sys.stdin.buffer.read()
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(_DIR, filter="data")
+    return Order(**json.loads((_DIR / "order.json").read_text()))
+
+
+def main() -> int:
+    """Run what the order says, and return the exit status."""
+    order = _unpack()
+    subprocess.run(["modprobe", "-a", "virtio_input", "evdev"], check=True)  # a keyboard that can be typed on
+    _tell(kernel=platform.release())
+    _make_job()  # before any scheduler: scx_flatcg ends with an error when a cgroup is made again under it
+    if order.insn:
+        _run_insn(order)
+    else:
+        for step, name in enumerate(order.schedulers):
+            _run_step(step, name, order)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is measured, and on what: every scheduler and every benchmark, declared once.
+
+Read by the host side, which chooses and reports, and by the guest side, which runs. Times are nanoseconds of guest
+time; under --icount one instruction takes 2 ns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+__all__ = ["BASELINE", "BENCHMARKS", "INSN_KERNEL", "INSN_LOADS", "NS_PER_INSTRUCTION", "PARTS", "SCHEDULERS",
+           "Benchmark", "Load", "Part", "Scheduler"]
+
+NS_PER_INSTRUCTION = 2
+BASELINE = "eevdf"
+
+_HOLD = ("python3", "-m", "tests.bench.hold")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scheduler:
+    """One column of the table.
+
+    start is the command that brings it, empty for nothing; ops the name the kernel shows while it is loaded, "" where
+    no scheduler is. kind says how it is kept: "stdin", until the command's input ends; "signal", until the command is
+    terminated; "ctl", until "ctl unload".
+    """
+
+    name: str
+    title: str
+    start: tuple[str, ...] = ()
+    ops: str = ""
+    kind: str = "stdin"
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """One row of the table. argv: {dir} is where the programs are, {job} the cgroup.procs file of a parallel job.
+
+    quick is argv with less work. job: a task of a job is there, asleep, so that the node is not all local.
+    """
+
+    name: str
+    title: str
+    unit: str
+    argv: tuple[str, ...]
+    quick: tuple[str, ...]
+    job: bool = False
+    hackbench: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """What runs while instructions are counted; only: the schedulers it is for, empty for all."""
+
+    name: str
+    argv: tuple[str, ...]
+    job: bool = False
+    only: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One virtual machine's work: schedulers in turn with the baseline between them, and options of vm/run."""
+
+    name: str
+    title: str
+    schedulers: tuple[str, ...]
+    benchmarks: tuple[str, ...] = ()
+    insn: bool = False
+    vm: tuple[str, ...] = ()
+
+
+def _ctl(*knobs: str) -> tuple[str, ...]:
+    return ("ctl", "load", "--policy", "csm", *(word for knob in knobs for word in ("--set", knob)))
+
+
+_SCHEDULERS = (
+    Scheduler(BASELINE, "EEVDF"),
+    Scheduler("floor", "no callbacks", ("{dir}/scxload", "{dir}/floor.bpf.o"), "bench_floor"),
+    Scheduler("simple", "scx_simple", ("{dir}/scx_simple",), "simple", "signal"),
+    Scheduler("flatcg", "scx_flatcg", ("{dir}/scx_flatcg",), "flatcg", "signal"),
+    Scheduler("csm", "csm, sensors off", _ctl("sensors=off"), "cosched", "ctl"),
+    Scheduler("csm-sensors", "csm, sensors on", _ctl("sensors=on"), "cosched", "ctl"),
+    # csm with sensors off but without agent: seconds faster to load, for work on the object
+    Scheduler("object", "cosched.bpf.o", (*_HOLD, "--scheduler"), "cosched"),
+    Scheduler("empty", "empty callback", ("{dir}/scxload", "{dir}/empty.bpf.o"), "bench_empty"),
+    *(Scheduler(name, f"{name} sensor", (*_HOLD, "--sensor", name)) for name in ("faults", "sockets", "input")),
+)
+SCHEDULERS = {one.name: one for one in _SCHEDULERS}
+
+
+def _yield(n: int, where: str = "") -> Benchmark:
+    title = {"": "", "beside": ", a job asleep", "job": ", all of one job"}[where]
+    argv = ("{dir}/yield", str(n))
+    rest = ("{job}",) if where == "job" else ()
+    name = f"switch-{n}" + (where and f"-{where}")
+    return Benchmark(name, f"sched_yield, {n:,} runnable{title}", "ns/switch",
+                     (*argv, str(max(40000, n * 40)), *rest), (*argv, str(max(10000, n * 10)), *rest), job=bool(where))
+
+
+def _pingpong(kind: str, rounds: int, *, job: bool = False) -> Benchmark:
+    title = {"pipe": "pipe", "unix": "Unix socket", "udp": "UDP", "tcp": "TCP"}[kind]
+    name = f"pingpong-{kind}{'-beside' * job}"
+    argv = ("{dir}/pingpong", kind)
+    return Benchmark(name, f"ping-pong, {title}{', a job asleep' * job}", "ns/round trip", (*argv, str(rounds)),
+                     (*argv, str(rounds // 4)), job=job)
+
+
+def _hackbench(kind: str, *flags: str) -> Benchmark:
+    common = ("hackbench", *flags, "--groups", "4", "--fds", "10", "--datasize", "100", "--loops")
+    return Benchmark(f"hackbench-{kind}", f"hackbench, {kind}, 80 tasks", "ns", (*common, "100"), (*common, "20"),
+                     hackbench=True)
+
+
+def _late(where: str) -> Benchmark:
+    job = ("{job}",) if where == "job" else ()
+    argv = ("{dir}/latency", "5000")
+    return Benchmark(f"late-{where}", f"5 ms sleeper, 4 {'hogs of a job' if job else 'local hogs'}", "ns late",
+                     (*argv, "400", "3", "4", *job), (*argv, "100", "1", "4", *job), job=bool(job))
+
+
+def _program(name: str, title: str, unit: str, argv: tuple[str, ...], count: int) -> Benchmark:
+    return Benchmark(name, title, unit, (*argv, str(count)), (*argv, str(count // 4)))
+
+
+_SCHEDULING = (
+    _pingpong("pipe", 20000),
+    _pingpong("pipe", 20000, job=True),
+    *(_yield(n, where) for where in ("", "beside", "job") for n in (2, 16, 128, 1024)),
+    _hackbench("sockets"),
+    _hackbench("pipes", "--pipe"),
+    _late("job"),
+    _late("local"),
+)
+_OBSERVED = (
+    _program("fault-minor", "minor fault", "ns/fault", ("{dir}/fault", "minor"), 16384),
+    _program("fault-swap", "fault served from swap", "ns/fault", ("{dir}/fault", "swap"), 8192),
+    _pingpong("pipe", 5000),
+    _pingpong("unix", 5000),
+    _pingpong("udp", 5000),
+    _pingpong("tcp", 5000),
+    _program("input-tty", "byte typed on a terminal", "ns/event", ("{dir}/input", "tty"), 5000),
+    _program("input-key", "key typed on a keyboard", "ns/event", ("{dir}/input", "key"), 5000),
+)
+BENCHMARKS = {one.name: one for one in (*_OBSERVED, *_SCHEDULING)}
+
+# While instructions are counted: the kernel's functions looked at beside the scheduler's own programs, and the loads.
+INSN_KERNEL = ("do_enqueue_task", "pick_task_scx")
+_OURS = ("csm", "csm-sensors", "object")
+INSN_LOADS = (
+    Load("switch-16", ("{dir}/yield", "16", "20000")),
+    Load("switch-1024", ("{dir}/yield", "1024", "20000")),
+    Load("switch-16-job", ("{dir}/yield", "16", "20000", "{job}"), job=True),
+    Load("switch-1024-job", ("{dir}/yield", "1024", "20000", "{job}"), job=True),
+    Load("pingpong-pipe", ("{dir}/pingpong", "pipe", "5000")),
+    # A local sleeper among 1,024 hogs of a job, and messages among 1,024 yielding tasks of the same job: the two
+    # ways to the longest insertion. Under the others the sleeper would wait for 1,024 quanta.
+    Load("sleeper-1024-job", ("{dir}/latency", "5000", "200", "3", "1024", "{job}"), job=True, only=_OURS),
+    Load("messages-1024-job", ("{dir}/crowd", "1024", "200", "{job}"), job=True, only=_OURS),
+)
+
+_COMPARED = ("floor", "simple", "flatcg", "csm", "csm-sensors")
+PARTS = {
+    one.name: one for one in (
+        Part("time", "what scheduling costs", _COMPARED, tuple(one.name for one in _SCHEDULING)),
+        Part("instructions", "instructions by program", _COMPARED, insn=True),
+        Part("observations", "what each observation costs", ("faults", "sockets", "input"),
+             tuple(one.name for one in _OBSERVED), vm=("--swap", "128")),
+    )
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the benchmark programs share: the clock, the kernel's count of context switches, and the way results are told. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DIE(...)							\
+	do {								\
+		fprintf(stderr, __VA_ARGS__);				\
+		fprintf(stderr, ": %s\n", strerror(errno));		\
+		exit(1);						\
+	} while (0)
+
+static inline long long now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+/* Context switches of the whole machine since boot. */
+static inline long long switches(void)
+{
+	static char text[1 << 16];
+	int fd = open("/proc/stat", O_RDONLY | O_CLOEXEC);
+	char *at;
+	ssize_t len;
+
+	if (fd < 0 || (len = read(fd, text, sizeof(text) - 1)) <= 0)
+		DIE("/proc/stat");
+	close(fd);
+	text[len] = 0;
+	at = strstr(text, "\nctxt ");
+	if (!at)
+		DIE("/proc/stat has no ctxt");
+	return atoll(at + 6);
+}
+
+static inline long number(const char *text, long low, long high)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (*end || end == text || value < low || value > high) {
+		fprintf(stderr, "%s is not a number from %ld to %ld\n", text, low, high);
+		exit(2);
+	}
+	return value;
+}
+
+static inline int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* What the kernel does once in a while beside us falls into a few batches; the median knows nothing of it. */
+static inline double median(double *values, int n)
+{
+	qsort(values, n, sizeof(*values), by_value);
+	return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+/* Memory that children share with their parent. */
+static inline void *shared(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		DIE("mmap");
+	memset(at, 0, size);
+	return at;
+}
+
+/* Move this process into the cgroup whose cgroup.procs is given. */
+static inline void join(const char *procs)
+{
+	int fd = open(procs, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		DIE("%s", procs);
+	close(fd);
+}
+
+#endif /* BENCH_H */

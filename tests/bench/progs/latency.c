@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * latency US SAMPLES SECONDS HOGS [CGROUP.PROCS]: how late does a task run that
+ * sleeps US microseconds at a time, beside HOGS processes that never sleep, those in
+ * the given cgroup? Ends after SAMPLES sleeps or SECONDS. Prints ns of lateness.
+ */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "bench.h"
+
+/* Hogs begin together, when the parent opens the gate: it would hardly get to fork beside those it has. */
+static void hog(const char *procs, volatile int *started, const int gate[2])
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (procs)
+		join(procs);
+	__sync_fetch_and_add(started, 1);
+	close(gate[1]);
+	if (read(gate[0], &byte, 1) != 0)
+		_exit(1);
+	for (;;)
+		__asm__ volatile("" ::: "memory");
+}
+
+static int order(const void *a, const void *b)
+{
+	long long x = *(const long long *)a, y = *(const long long *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Sleep once and return the lateness. */
+static long long nap(long us)
+{
+	struct timespec ts;
+	long long due = now_ns() + us * 1000;
+
+	ts = (struct timespec){ .tv_sec = due / 1000000000, .tv_nsec = due % 1000000000 };
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+	return now_ns() - due;
+}
+
+static void report(long long *late, long n, long long switched)
+{
+	double sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += late[i];
+	qsort(late, n, sizeof(*late), order);
+	printf("{\"value\": %.0f, \"p50\": %lld, \"p99\": %lld, \"max\": %lld, \"samples\": %ld, \"switches\": %.3f}\n",
+	       sum / n, late[n / 2], late[n * 99 / 100], late[n - 1], n, (double)switched / n);
+}
+
+int main(int argc, char **argv)
+{
+	volatile int *started = shared(sizeof(*started));
+	long us, samples, hogs, n = 0;
+	long long end, before, *late;
+	pid_t *children;
+	int gate[2];
+
+	if (argc < 5 || argc > 6) {
+		fprintf(stderr, "usage: latency US SAMPLES SECONDS HOGS [CGROUP.PROCS]\n");
+		return 2;
+	}
+	us = number(argv[1], 1, 10000000);
+	samples = number(argv[2], 1, 1000000);
+	hogs = number(argv[4], 0, 10000);
+	late = calloc(samples, sizeof(*late));
+	children = calloc(hogs + 1, sizeof(*children));
+	if (!late || !children)
+		DIE("memory for %ld samples", samples);
+	if (pipe(gate))
+		DIE("pipe");
+	for (long i = 0; i < hogs; i++) {
+		children[i] = fork();
+		if (children[i] < 0)
+			DIE("fork");
+		if (children[i] == 0)
+			hog(argc == 6 ? argv[5] : NULL, started, gate);
+	}
+	while (*started < hogs)
+		nap(us);
+	nap(200000);	/* its past as a parent of many is not what is measured */
+	close(gate[1]);
+	for (int i = 0; i < 5; i++)
+		nap(us);
+	before = switches();
+	end = now_ns() + number(argv[3], 1, 3600) * 1000000000LL;
+	while (n < samples && now_ns() < end)
+		late[n++] = nap(us);
+	report(late, n, switches() - before);
+	for (long i = 0; i < hogs; i++)
+		kill(children[i], SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}

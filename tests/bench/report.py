@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From what the guests told to ratios, costs and goals, as tables for a terminal and for a file."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import goals, plan
+from tests.bench.machine import Message
+
+__all__ = ["digest", "markdown", "show"]
+
+Results = dict[str, Any]
+
+
+def digest(heard: dict[str, list[Message]], origin: dict[str, str]) -> Results:
+    """Return everything measured as one JSON object."""
+    kernel = {message["kernel"] for messages in heard.values() for message in messages if "kernel" in message}
+    results: Results = {**origin, "kernel": ", ".join(sorted(kernel))}
+    results["time"] = _compare(heard.get("time", []))
+    results["observations"] = _compare(heard.get("observations", []))
+    results["instructions"] = _instructions(heard.get("instructions", []))
+    results["goals"] = goals.judge(results)
+    results["ended"] = [message for messages in heard.values() for message in messages if "ended" in message]
+    return results
+
+
+def _compare(messages: list[Message]) -> Results:
+    """Set each step against the baseline's steps right before and after it."""
+    steps: dict[str, list[tuple[str, dict[str, float]]]] = {}
+    for message in messages:
+        if "bench" in message:
+            steps.setdefault(message["bench"], []).append((message["scheduler"], message["result"]))
+    return {name: _compare_one(name, rows) for name, rows in steps.items()}
+
+
+def _compare_one(name: str, rows: list[tuple[str, dict[str, float]]]) -> Results:
+    base = [row["value"] for scheduler, row in rows if scheduler == plan.BASELINE]
+    first = rows[0][1]
+    mean = sum(base) / len(base)
+    table: Results = {plan.BASELINE: {**first, "value": mean, "ratio": 1.0}}
+    for at, (scheduler, row) in enumerate(rows):
+        if scheduler != plan.BASELINE:
+            around = (rows[at - 1][1]["value"] + rows[at + 1][1]["value"]) / 2
+            table[scheduler] = {**row, "baseline": around, "ratio": row["value"] / around}
+    spread = (max(base) - min(base)) / mean
+    bench = plan.BENCHMARKS[name]
+    return {"title": bench.title, "unit": bench.unit, "baselines": base, "spread": spread, "by": table}
+
+
+def _instructions(messages: list[Message]) -> Results:
+    """Turn times of calls into instructions, the measuring tool's own share taken off."""
+    counted = [message for message in messages if "load" in message]
+    own = [row["mean"] for message in counted if message["scheduler"] == "empty"
+           for name, row in message["result"].items() if name == "empty_running"]
+    if not own:
+        return {}
+    found: Results = {}
+    for message in counted:
+        if message["scheduler"] == "empty":
+            continue
+        rows = {name: {"calls": row["calls"], "mean": max(0.0, row["mean"] - own[0]) / plan.NS_PER_INSTRUCTION,
+                       "max_ns": max(0, round(row["max"] - own[0]))} for name, row in message["result"].items()}
+        found.setdefault(message["scheduler"], {})[message["load"]] = rows
+    return {"own_ns": own[0], "by": found}
+
+
+def _ns(value: float) -> str:
+    """Return a time in the unit people read it in."""
+    if value >= 10e6:
+        return f"{value / 1e6:,.1f} ms"
+    if value >= 100e3:
+        return f"{value / 1e3:,.0f} µs"
+    return f"{value:,.0f} ns"
+
+
+def _table(title: str, columns: list[str]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
+    return table
+
+
+def _schedulers(part: Results) -> list[str]:
+    return list(dict.fromkeys(name for row in part.values() for name in row["by"]))
+
+
+def _times(title: str, part: Results) -> Table:
+    """One row a benchmark: the baseline's time, then ratios to it; context switches below."""
+    names = _schedulers(part)
+    table = _table(title, ["", "A–A", *(plan.SCHEDULERS[name].title for name in names)])
+    for row in part.values():
+        table.add_row(row["title"], f"{row['spread']:.1%}", *(_cell(name, row["by"].get(name)) for name in names))
+    return table
+
+
+def _cell(name: str, got: dict[str, float] | None) -> str:
+    if got is None:
+        return ""
+    words = [_ns(got["value"])] + ([] if name == plan.BASELINE else [f"×{got['ratio']:.3f}"])
+    if "p99" in got:
+        words.append(f"p99 {_ns(got['p99'])}")
+    switches = got["switches"]
+    return "\n".join([*words, f"{switches:,.2f} sw" if switches < 1000 else f"{switches:,.0f} sw"])
+
+
+def _costs(part: Results) -> Table:
+    """One row a benchmark: what each sensor adds to it."""
+    names = [name for name in _schedulers(part) if name != plan.BASELINE]
+    table = _table("What each observation costs, under EEVDF",
+                   ["", "A–A", "without", *(plan.SCHEDULERS[name].title for name in names)])
+    for row in part.values():
+        cells = []
+        for got in (row["by"].get(name) for name in names):
+            more = got["value"] - got["baseline"] if got else 0.0
+            cells.append(f"{more:+,.0f} ns\n×{got['ratio']:.3f}" if got else "")
+        base = row["by"][plan.BASELINE]
+        without = f"{_ns(base['value'])}\n{base['switches']:.2f} sw"
+        table.add_row(row["title"], f"{row['spread']:.1%}", without, *cells)
+    return table
+
+
+def _programs(scheduler: str, loads: Results) -> Table:
+    """One row a function: mean instructions and the longest call under each load."""
+    functions = list(dict.fromkeys(name for rows in loads.values() for name in rows))
+    table = _table(f"{plan.SCHEDULERS[scheduler].title}: instructions a call, and the longest", ["", *loads])
+    for function in functions:
+        rows = (rows.get(function) for rows in loads.values())
+        table.add_row(function, *(f"{row['mean']:,.0f}\n{row['max_ns'] / 1000:,.2f} µs" if row else "" for row in rows))
+    return table
+
+
+def _verdicts(judged: list[Results]) -> Table:
+    table = _table("Goals", ["goal", "limit", "measured", "", "by"])
+    for goal in judged:
+        table.add_row(goal["goal"], goal["limit_text"], goal["value_text"],
+                      "[green]met[/]" if goal["met"] else "[bold red]missed[/]", goal["margin_text"])
+    return table
+
+
+def _all_tables(results: Results) -> list[Table]:
+    tables = []
+    if results["time"]:
+        tables.append(_times("Guest time, ratio to the EEVDF runs before and after it, context switches an operation",
+                             results["time"]))
+    if results["observations"]:
+        tables.append(_costs(results["observations"]))
+    tables += [_programs(name, loads) for name, loads in results["instructions"].get("by", {}).items()]
+    if results["goals"]:
+        tables.append(_verdicts(results["goals"]))
+    return tables
+
+
+def _ended(results: Results) -> list[str]:
+    """Return a sentence for each of the kernel's examples that gave up."""
+    return [f"{plan.SCHEDULERS[one['scheduler']].title} ended by itself during {one['ended']}: {one['why']}"
+            for one in results["ended"]]
+
+
+def _origin(results: Results) -> str:
+    return (f"commit {results['commit']}, made by `{results['command']}`; kernel {results['kernel']}, scx_simple and "
+            f"scx_flatcg of linux-source {results['linux_source']}; {results['machine']}")
+
+
+def show(results: Results, console: Console) -> None:
+    """Print everything."""
+    for table in _all_tables(results):
+        console.print(table)
+    for line in _ended(results):
+        console.print(line, markup=False)
+    console.print(_origin(results), style="dim", markup=False)
+
+
+def markdown(results: Results) -> str:
+    """Return the same tables as a Markdown file, fixed in width."""
+    text = io.StringIO()
+    console = Console(file=text, width=150, color_system=None)
+    for table in _all_tables(results):
+        console.print(table)
+    lines = [line.rstrip() for line in [*text.getvalue().splitlines(), *_ended(results)]]
+    return f"# Benchmarks\n\n{_origin(results)}\n\n```\n" + "\n".join(lines).rstrip() + "\n```\n"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl cluster` as people type it: one command makes a cluster, its line joins the next node, the broker is there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ctl.cluster.membership import Files
+from ctl.cluster.relay import Relay
+from tests.cluster.lab import Host, free_ports, run, until
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Machine:
+    """A node's files, and its ctl."""
+
+    directory: Path
+
+    def ctl(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ctl", "cluster", *arguments],
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "COSCHED_CLUSTER_DIR": str(self.directory / "etc"),
+                "COSCHED_RUN_DIR": str(self.directory / "run"),
+            },
+        )
+
+    def good(self, *arguments: str, typed: str = "") -> str:
+        done = self.ctl(*arguments, typed=typed)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @property
+    def files(self) -> Files:
+        return Files(self.directory / "etc")
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[list[Machine]]:
+    made = [Machine(tmp_path / f"node{i + 1}") for i in range(3)]
+    yield made
+    for machine in made:
+        machine.ctl("leave")
+
+
+async def together(first: Machine, second: Machine) -> None:
+    """Their relays hear each other."""
+    hosts = []
+    for machine in (first, second):
+        member = machine.files.member()
+        assert member is not None
+        host = Host(member, 1, 3.0, time.time)
+        relay = Relay.of_this_node(host, machine.files)
+        assert relay is not None
+        host.relay = relay
+        host.start()
+        host.relay.hold("7", "alice")
+        hosts.append(host)
+    one, two = hosts
+    one.relay.local_user("keyboard")
+    await until(lambda: two.state("7") == "slowed", 15, lambda: two.told)
+    for host in hosts:
+        await host.stop()
+
+
+def test_init_prints_the_line_that_joins_the_next_node(machines: list[Machine]) -> None:
+    one, two, _ = machines
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    line = one.good("init", "--node", "node1", "--address", address)
+    assert line.startswith("ctl cluster join cosched1-")
+    assert two.good("join", line.split()[-1]) == f"this node is node2 of the cluster of {address}\n"
+    run(together(one, two))
+    assert "is in a cluster already" in one.ctl("init").stderr
+    assert "runs already" in one.ctl("serve").stderr
+    again = json.loads(one.good("invite", "node2", "--json"))
+    assert two.good("join", "-", typed=again["join"] + "\n")
+    run(together(one, two))
+    hostless = two.files.member()
+    assert hostless is not None
+    one.good("leave")
+    assert two.ctl("invite", "node3").returncode == 2
+    assert Relay.of_this_node(Host(hostless, 1, 3.0, time.time), one.files) is None
+    assert not list((one.directory / "etc").glob("[mba]*.json"))
+
+
+def test_three_brokers_by_their_lines(machines: list[Machine]) -> None:
+    one, two, three = machines
+    ports = free_ports(3)
+    others = [f"--broker=node{i + 1}=127.0.0.1:{ports[i]}" for i in (1, 2)]
+    line = one.good("init", "--node", "node1", "--address", f"127.0.0.1:{ports[0]}", "--no-start", *others)
+    two.good("join", "-", "--no-start", typed=line)
+    three.good("join", "-", "--no-start", typed=one.good("invite", "node3"))
+    for machine in machines:
+        assert machine.files.read("broker") is not None
+
+    async def brokers() -> None:
+        processes = []
+        for machine in machines:
+            environment = {
+                **os.environ,
+                "COSCHED_CLUSTER_DIR": str(machine.directory / "etc"),
+                "COSCHED_RUN_DIR": str(machine.directory / "run"),
+            }
+            processes.append(
+                await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "ctl", "cluster", "serve"), cwd=ROOT, env=environment
+                )
+            )
+        try:
+            await together(one, three)
+        finally:
+            for process in processes:
+                process.terminate()
+            codes = [await process.wait() for process in processes]
+        assert codes == [0, 0, 0]
+
+    run(brokers())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("serve",), "it runs none"),
+        (("join", "nonsense"), "this is no invitation"),
+        (("invite", "node2"), "on the node of `ctl cluster init`"),
+        (("init", "--node", "a b"), "cannot be called 'a b'"),
+        (("init", "--address", "x:0"), "no address"),
+        (("init", "--broker", "node2"), "names no broker"),
+    ],
+)
+def test_mistakes_are_sentences_and_status_2(machines: list[Machine], arguments: tuple[str, ...], words: str) -> None:
+    done = machines[0].ctl(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.startswith("Error: ")

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl` and its agent as people use them: load to unload, jobs, bad requests, what followers hear."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from ctl.kernel.cgroups import PARENT
+from tests.kselftest import ktap
+from tests.kselftest.command import TIMEOUT, agent, asked, ctl, refused
+from tests.kselftest.node import disabled, loaded, spawned, state
+
+
+def load_and_unload() -> None:
+    """Load, status, get, set, switch and unload do what they say."""
+    began = time.monotonic()
+    with agent("mno=4") as pid:
+        ktap.note(f"load took {time.monotonic() - began:.2f} s")
+        ktap.expect(state(), "enabled", "sched_ext state")
+        now = asked("status")
+        ktap.expect((now["loaded"], now["policy"], now["agent"]["pid"]), (True, "csm", pid), "status")
+        ktap.expect(now["changed"], {"mno": 4, "mnol": 4, "mnod": 4, "sensors": "off"}, "knobs not at defaults")
+        ktap.expect(asked("get")["mno"], 4, "mno")
+        ctl("set", "mnol=2", "quantum_ms=10")
+        values = asked("get")
+        ktap.expect((values["mnol"], values["mnod"], values["mno"]), (2, 4, None), "mnol, mnod, mno")
+        before = Path("/sys/kernel/sched_ext/enable_seq").read_text()
+        ctl("switch", "rr", "--set=mno=3")
+        ktap.expect(asked("status")["rule"], "fifo", "rule after switch rr")
+        ktap.expect(Path("/sys/kernel/sched_ext/enable_seq").read_text(), before, "schedulers enabled, after switch")
+        ctl("unload")
+        assert disabled(), f"sched_ext is {state()} after unload"
+    last = asked("status")
+    assert not last["loaded"] and "ctl unload" in last["last_exit"]["why"], last
+    assert not Path(f"/proc/{pid}").exists(), f"agent {pid} still there after unload"
+
+
+def wrong_requests() -> None:
+    """What is wrong is refused in one sentence with status 2, and changes nothing."""
+    refused("unload", words=("not running", "ctl load"))
+    refused("load", "--policy", "nope", words=("'nope'", "csm"))
+    with agent():
+        before = asked("get")
+        refused("set", "quantum_ms=10", "mno=65", words=("mno", "65", "1 to 64 overtakes"))
+        refused("set", "watchdog_ms=2000", words=("watchdog_ms", "ctl unload"))
+        refused("switch", "csm2", words=("'csm2'",))
+        refused("run", "--job", "../x", "--", "true", words=("'../x'",))
+        refused("load", "--policy", "rr", words=("csm is loaded already", "ctl switch"))
+        ktap.expect(asked("get"), before, "knobs after refusals")
+        ktap.expect(list(PARENT.glob("*/")), [], "jobs after refusals")
+
+
+def another_scheduler() -> None:
+    """Another scheduler's being loaded is told, and it is left alone."""
+    with loaded() as other:
+        refused("load", "--policy", "csm", words=("cosched", "unload it first"))
+        assert other.running(), "the other scheduler ended"
+    ktap.expect(asked("status")["loaded"], False, "loaded, by status")
+
+
+def jobs_come_and_go() -> None:
+    """A job has the user's environment, directory and exit status, and is gone with its last process."""
+    with agent():
+        here = tempfile.mkdtemp()
+        done = subprocess.run(
+            ["ctl", "run", "--job", "a", "--", "sh", "-c", "cat /proc/self/cgroup; pwd; echo $MARK; exit 7"],
+            capture_output=True,
+            text=True,
+            cwd=here,
+            env={**os.environ, "MARK": "here"},
+            timeout=TIMEOUT,
+            check=False,
+        )
+        ktap.expect((done.stdout.split(), done.returncode), (["0::/cosched/a", here, "here"], 7), "what the job saw")
+        ktap.until(lambda: not (PARENT / "a").exists(), "the job's cgroup is removed")
+        with spawned("ctl", "run", "--job", "b", "--", "sh", "-c", "sleep 1000 & sleep 1000"):
+            ktap.until(lambda: [job["tasks"] for job in asked("jobs")] == [3], "three tasks in job b")
+            rows = asked("tasks", "--job", "b")
+            ktap.expect(sorted(row["comm"] for row in rows), ["sh", "sleep", "sleep"], "tasks of job b")
+            ktap.expect({row["parallel"] for row in rows}, {True}, "class of the tasks of job b")
+        ktap.until(lambda: asked("jobs") == [], "no job is left")
+        ktap.expect(list(PARENT.glob("*/")), [], "cgroups left")
+
+
+def followed() -> None:
+    """status --follow hears of schedulers, jobs, knobs, with no agent at its start."""
+    with spawned("ctl", "status", "--follow", "--json") as follower:
+        time.sleep(3)
+        with agent():
+            ctl("set", "mno=5")
+            ctl("run", "--job", "f", "--", "true")
+            ktap.until(lambda: not (PARENT / "f").exists(), "the job is gone")
+        time.sleep(1)
+        follower.send_signal(signal.SIGINT)
+        assert follower.stdout is not None
+        events = [json.loads(line) for line in follower.stdout.read().splitlines()]
+    seen = [(event["kind"], event.get("action")) for event in events]
+    for wanted in (("sched_ext", "add"), ("knobs", None), ("job", "begin"), ("job", "end"), ("sched_ext", "remove")):
+        assert wanted in seen, f"no {wanted} in {events}"
+
+
+if __name__ == "__main__":
+    ktap.run(
+        load_and_unload,
+        wrong_requests,
+        another_scheduler,
+        jobs_come_and_go,
+        followed,
+    )

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the controller stands on: job cgroups and their repair, the kernel's announcements, refusals to load."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from ctl.errors import USAGE, CoschedError
+from ctl.kernel.cgroups import JobCgroups, cgroup_id
+from ctl.kernel.netlink import ProcessEvents, SchedulerEvents, TaskDelays
+from ctl.kernel.scheduler import PINS, Scheduler
+from tests.kselftest import ktap
+from tests.kselftest.node import OBJECT, job, loaded, spawned
+
+SLEEP = "/bin/sleep"
+
+
+def refusal(work: Any, *arguments: Any) -> CoschedError:
+    """The error of something that must be refused."""
+    try:
+        work(*arguments)
+    except CoschedError as error:
+        ktap.note(str(error))
+        assert "\n" not in str(error), "more than one line"
+        return error
+    raise AssertionError("it was not refused")
+
+
+def jobs_are_cgroups() -> None:
+    """A process and its children are in the job they entered; the job goes when they have."""
+    groups = JobCgroups()
+    with job("a.1") as path, spawned("/bin/sh", "-c", f"{SLEEP} 60 & wait", cgroup=path) as shell:
+        ktap.until(lambda: len(groups.pids("a.1")) == 2, "two processes in the job")
+        assert shell.pid in groups.pids("a.1"), "the first process is not in its job"
+        ktap.expect(groups.ids(), {cgroup_id(path): "a.1"}, "jobs by cgroup id")
+        usage = groups.usage("a.1")
+        ktap.expect((usage["tasks"], usage["frozen"]), (2, False), "tasks and frozen")
+        assert usage["cpu_ns"] > 0, "no CPU time"
+        ktap.expect(groups.remove("a.1"), False, "a job with processes is removed")
+        ktap.expect(groups.remove_empty(), [], "jobs removed while populated")
+        groups.kill("a.1")
+        shell.wait()
+        ktap.until(lambda: groups.remove_empty() == ["a.1"], "the empty job removed")
+        ktap.expect(groups.jids(), [], "jobs left")
+
+
+def bad_jids_make_nothing() -> None:
+    """A JID that is no name, or the name of one of the kernel's files, is refused and nothing is made."""
+    groups = JobCgroups()
+    groups.prepare()
+    before = sorted(Path("/sys/fs/cgroup").rglob("*"))
+    for jid in ("..", "a/b", "", "memory.max", "cgroup.procs"):
+        ktap.expect(refusal(groups.create, jid).status, USAGE, f"exit status for {jid!r}")
+    ktap.expect(sorted(Path("/sys/fs/cgroup").rglob("*")), before, "cgroups")
+
+
+def what_a_killed_agent_left_is_undone() -> None:
+    """Frozen jobs, limits and protection are found and undone, one sentence each."""
+    groups = JobCgroups()
+    with job("left") as path, spawned("/bin/sh", "-c", "while :; do :; done", cgroup=path):
+        ktap.expect(groups.freeze("left"), True, "frozen in time")
+        ktap.expect(groups.usage("left")["frozen"], True, "frozen")
+        (path / "memory.low").write_text("1048576")
+        (path / "memory.high").write_text("104857600")
+        (groups.parent / "memory.low").write_text("4096")
+        (path / "inner").mkdir()
+        (path / "inner" / "cgroup.freeze").write_text("1")
+        done = groups.repair()
+        ktap.note("\n".join(done))
+        ktap.expect(len(done), 5, "repairs")
+        ktap.expect(groups.repair(), [], "repairs the second time")
+        ktap.until(lambda: not groups.usage("left")["frozen"], "thawed")
+        before = groups.usage("left")["cpu_ns"]
+        ktap.until(lambda: groups.usage("left")["cpu_ns"] > before, "it runs again")
+        ktap.expect((path / "memory.high").read_text(), "max\n", "memory.high")
+
+
+def schedulers_are_announced() -> None:
+    """The uevents of loading and unloading are heard, without looking."""
+    with SchedulerEvents() as events:
+        with loaded():
+            assert select.select([events], [], [], 10)[0], "no event within 10 s"
+            ktap.expect([tuple(e) for e in events.read()], [("add", "cosched")], "events of loading")
+        assert select.select([events], [], [], 10)[0], "no event within 10 s"
+        ktap.expect([tuple(e) for e in events.read()], [("remove", "cosched")], "events of unloading")
+        ktap.expect(events.read(), [], "more events")
+
+
+def processes_are_announced() -> None:
+    """Fork, exec and exit of a process are heard, with its parent and its status."""
+    with ProcessEvents() as events:
+        child = subprocess.Popen(["/bin/sh", "-c", "exit 3"])
+        child.wait()
+        time.sleep(0.2)
+        heard = [event for event in events.read() if event.pid == child.pid]
+        ktap.expect([event.kind for event in heard], ["fork", "exec", "exit"], "kinds")
+        ktap.expect([event.tgid for event in heard], [child.pid] * 3, "processes")
+        ktap.expect([heard[0].parent, heard[2].parent], [os.getpid()] * 2, "parents")
+        ktap.expect(os.waitstatus_to_exitcode(heard[2].status), 3, "exit status")
+        ktap.expect(events.overruns, 0, "overruns")
+
+
+def delays_are_told() -> None:
+    """A task that waits for its CPU has a CPU delay in taskstats; accounting is put back."""
+    switch = Path("/proc/sys/kernel/task_delayacct")
+    before = switch.read_text()
+    with TaskDelays() as delays:
+        ktap.expect(switch.read_text(), "1\n", "delay accounting")
+        loop = ("/bin/sh", "-c", "while :; do :; done")
+        with spawned(*loop, cpu=0) as first, spawned(*loop, cpu=0):
+            time.sleep(1)
+            found = delays.get(first.pid)
+            ktap.note(str(found))
+            assert found and 200_000_000 < found.cpu_ns < 2_000_000_000, "CPU delay of half a second or so"
+            assert found.cpu_count > 0, "waits for the CPU"
+        ktap.expect(delays.get(first.pid), None, "delays of a task that is gone")
+    ktap.expect(switch.read_text(), before, "delay accounting")
+
+
+def foreign_pins_are_named() -> None:
+    """A pinned map of another layout is refused with its path; nothing is loaded."""
+    PINS.mkdir(exist_ok=True)
+    pin = PINS / "obs"
+    create = ["bpftool", "map", "create", str(pin), "type", "hash", "key", "4", "value", "8", "entries", "1"]
+    subprocess.run([*create, "name", "obs"], check=True)
+    try:
+        error = refusal(_load)
+        assert str(pin) in str(error), "the pin is not named"
+    finally:
+        pin.unlink(missing_ok=True)
+        for left in PINS.glob("*"):
+            left.unlink()
+        PINS.rmdir()
+
+
+def _load() -> Scheduler:
+    return Scheduler.load(OBJECT, {}, jobs_cgid=1, jobs_level=1, watchdog_ms=30000)
+
+
+def without_root_it_is_refused() -> None:
+    """A user who is not root is told so, with exit status 2."""
+    os.seteuid(65534)
+    try:
+        error = refusal(_load)
+    finally:
+        os.seteuid(0)
+    ktap.expect(error.status, USAGE, "exit status")
+    assert "65534" in str(error) and "root" in str(error), "the user is not named"
+
+
+def unloaded_is_refused() -> None:
+    """A scheduler that was unloaded refuses what needs the kernel, and still says why it ended."""
+    with loaded() as scheduler:
+        assert scheduler.running(), "it does not run"
+    for work in (scheduler.jobs, scheduler.read_knobs, scheduler.decisions, lambda: scheduler.snapshot(0)):
+        refusal(work)
+    refusal(lambda: scheduler.write_knobs(mnol=3))
+    ended = scheduler.unload()
+    assert ended is not None, "no exit record"
+    ktap.expect((ended["kind_name"], ended["reason"]), ("unreg", "unregistered from user space"), "end")
+    ktap.expect(scheduler.running(), False, "running")
+
+
+if __name__ == "__main__":
+    ktap.run(
+        jobs_are_cgroups,
+        bad_jids_make_nothing,
+        what_a_killed_agent_left_is_undone,
+        schedulers_are_announced,
+        processes_are_announced,
+        delays_are_told,
+        foreign_pins_are_named,
+        without_root_it_is_refused,
+        unloaded_is_refused,
+    )

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Records decisions of the running scheduler under stress, one file per rule, for the replay through tests/reference.
+
+    decisions.py OUT [SECONDS_PER_RULE]
+
+OUT gets RULE-CPUS.bin (format: ctl/kernel/trace.py). Everything that reaches a ready queue happens meanwhile:
+messages for waiting and for queued tasks, major faults, forks, sleepers with credit, overload switched on and
+off, other MNO, CPUs that go and come.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from ctl import policy
+from ctl.kernel import knobs, layout, trace
+from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.scheduler import Scheduler
+from ctl.kernel.sensors import Sensors
+from tests.kselftest import ktap
+
+_OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
+_LONGEST_US = "500"  # what a rank computes at most between messages: most time goes to decisions
+_SEED_KNOBS = ({"mnol": 2, "mnod": 2}, {"mnol": 1, "mnod": 3}, {"mnol": 4, "mnod": 2, "walk_max": 2})
+
+
+def _drain(scheduler: Scheduler, path: Path, stop: threading.Event, counts: dict[str, int]) -> None:
+    """Write the records to a file as they come."""
+    with path.open("wb") as file, scheduler.decisions() as decisions:
+        while True:
+            last = stop.is_set()
+            for record in decisions.read():
+                file.write(trace.pack(record))
+                counts["records"] += 1
+            counts["lost"] = decisions.lost
+            if last:
+                return
+            time.sleep(0.05)
+
+
+def _cpu1(online: bool) -> None:
+    switch = Path("/sys/devices/system/cpu/cpu1/online")
+    if switch.exists():
+        switch.write_text("1" if online else "0")
+
+
+def _disturb(scheduler: Scheduler, seconds: float) -> None:
+    """Change what a decision depends on while it is recorded."""
+    end, turn = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        scheduler.write_knobs(overload=turn % 2 + 1, **_SEED_KNOBS[turn % len(_SEED_KNOBS)])
+        if turn % 4 == 1:
+            _cpu1(online=False)
+        elif turn % 4 == 3:
+            _cpu1(online=True)
+        time.sleep(0.3)
+        turn += 1
+    _cpu1(online=True)
+
+
+def record(scheduler: Scheduler, groups: JobCgroups, rule: str, out: Path, seconds: float) -> dict[str, int]:
+    """One rule under stress; returns how many records were written and lost."""
+    jobs = {jid: groups.create(jid) for jid in ("mix0", "mix1")}
+    mix = ktap.program("mix")
+    scheduler.write_knobs(rule=layout.RULES[rule], trace=1)
+    stop, counts = threading.Event(), {"records": 0, "lost": 0}
+    path = out / f"{rule}-{os.cpu_count()}.bin"
+    reader = threading.Thread(target=_drain, args=(scheduler, path, stop, counts))
+    reader.start()
+    running = [subprocess.Popen([mix, str(seconds), "1"])]
+    for cgroup in jobs.values():
+        running.append(subprocess.Popen([mix, str(seconds), "2", str(cgroup / "cgroup.procs"), _LONGEST_US]))
+    _disturb(scheduler, seconds)
+    for process in running:
+        ktap.expect(process.wait(timeout=60), 0, "exit status of the stress program")
+    scheduler.write_knobs(trace=0)
+    stop.set()
+    reader.join()
+    for job in jobs:
+        groups.remove(job)
+    return counts
+
+
+def main() -> None:
+    out = Path(sys.argv[1])
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
+    out.mkdir(parents=True, exist_ok=True)
+    groups = JobCgroups()
+    groups.prepare()
+    fields = knobs.encode(policy.defaults(), "csm")
+    with Scheduler.load(
+        _OBJECT, fields, jobs_cgid=groups.cgid, jobs_level=groups.level, watchdog_ms=30000
+    ) as scheduler:
+        sensors = Sensors()
+        sensors.start({"faults", "sockets"})
+        for rule in layout.RULES:
+            counts = record(scheduler, groups, rule, out, seconds)
+            print(f"{rule}: {counts['records']} decisions, {counts['lost']} lost", flush=True)
+            if not scheduler.running():
+                print(scheduler.exit_record())
+                sys.exit(1)
+        sensors.stop()
+        print({name: count for name, count in scheduler.stats().items() if count})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a machine does to a scheduler: CPUs go and come, forks storm, memory runs out, groups vanish, a stall."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from tests.kselftest import ktap
+from tests.kselftest.node import disabled, job, loaded, online, spawned, state
+
+_STORM = 5000
+
+
+def cpus_go_and_come() -> None:
+    """A CPU that goes and comes under load does not end the scheduler; its tasks go on elsewhere."""
+    if (os.cpu_count() or 1) < 2:
+        raise ktap.Skip("needs 2 CPUs, this machine has 1")
+    mix = ktap.program("mix")
+    with (
+        job("plug") as cgroup,
+        loaded() as scheduler,
+        spawned(mix, "60", "4", str(cgroup / "cgroup.procs")),
+        spawned(mix, "60", "2"),
+    ):
+        for _ in range(3):
+            with online(1, up=False):
+                time.sleep(0.5)
+                before = scheduler.stats()["insertions"]
+                time.sleep(0.5)
+                assert scheduler.stats()["insertions"] > before, "nothing was scheduled with CPU 1 off line"
+            time.sleep(0.3)
+        ktap.expect(state(), "enabled", "sched_ext state after CPU 1 went and came")
+
+
+def fork_storm() -> None:
+    """5,000 tasks forked at once live and die under the scheduler."""
+    storm = ktap.program("storm")
+    with job("storm") as cgroup, loaded("csm") as scheduler:
+        for where in (None, cgroup):
+            with spawned(storm, str(_STORM), cgroup=where) as process:
+                out, _ = process.communicate(timeout=300)
+            ktap.expect(process.returncode, 0, "exit status of the storm")
+            ktap.expect(out.strip(), str(_STORM), "tasks that lived at once")
+        ktap.expect(state(), "enabled", "sched_ext state after the storm")
+        ktap.note(f"{scheduler.stats()['insertions']} insertions")
+
+
+def oom_kill() -> None:
+    """A job killed for memory leaves the scheduler running and its cgroup removable."""
+    with job("greedy") as cgroup, loaded():
+        (cgroup / "memory.max").write_text(str(32 << 20))
+        if (swap := cgroup / "memory.swap.max").exists():
+            swap.write_text("0")
+        command = ["python3", "-c", "b = bytearray(200 << 20); print(len(b))"]
+        with spawned(*command, cgroup=cgroup) as process:
+            process.communicate(timeout=60)
+        ktap.expect(process.returncode, -9, "exit status of the task that wanted too much")
+        kills = dict(line.split() for line in (cgroup / "memory.events").read_text().splitlines())["oom_kill"]
+        assert int(kills) > 0, "the kernel counted no OOM kill"
+        ktap.expect(state(), "enabled", "sched_ext state after the OOM kill")
+
+
+def cgroup_removed_while_tasks_run() -> None:
+    """A job's cgroup may vanish under its running tasks: they become local."""
+    hog = ktap.program("hog")
+    with loaded() as scheduler, spawned(hog, "3") as hogs:
+        pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and _session(int(pid)) == hogs.pid]
+        home = Path("/sys/fs/cgroup/cgroup.procs")
+        for turn in range(20):
+            with job(f"brief{turn}") as cgroup:
+                for pid in pids:
+                    (cgroup / "cgroup.procs").write_text(pid)
+                time.sleep(0.05)
+                for pid in pids:
+                    home.write_text(pid)
+                cgroup.rmdir()
+        ktap.expect(state(), "enabled", "sched_ext state after 20 vanished cgroups")
+        tasks = scheduler.snapshot(0)["queue"]
+        ktap.expect([task["tid"] for task in tasks if task["parallel"]], [], "parallel tasks after their job vanished")
+        ktap.expect(scheduler.jobs(), {}, "jobs the scheduler remembers")
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def watchdog_ends_a_stall() -> None:
+    """Tasks that cannot run for watchdog_ms end the scheduler, and the reason is told."""
+    hog = ktap.program("hog")
+    throttle = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    server = Path("/sys/kernel/debug/sched/ext_server/cpu0/runtime")
+    before, reserve = throttle.read_text(), server.read_text()
+    try:
+        throttle.write_text("-1")
+        with loaded(watchdog_ms=1000) as scheduler, spawned(hog, "2", cpu=0):
+            server.write_text("0")
+            with spawned("chrt", "-f", "50", hog, "1", "6", cpu=0):
+                ktap.until(lambda: scheduler.exit_record() is not None, "the watchdog's word", 15)
+            ended = scheduler.exit_record()
+            assert ended
+            ktap.note(f"{ended['kind_name']}: {ended['reason']}: {ended['msg']}")
+            ktap.expect(ended["kind_name"], "error-stall", "kind of the exit")
+            ktap.until(disabled, "the kernel is back on its own scheduler")
+    finally:
+        throttle.write_text(before)
+        server.write_text(reserve)
+
+
+def sysrq_ends_it() -> None:
+    """SysRq-S takes the scheduler out."""
+    with loaded() as scheduler:
+        Path("/proc/sysrq-trigger").write_text("S")
+        ktap.until(disabled, "the kernel is back on its own scheduler")
+        ktap.until(lambda: scheduler.exit_record() is not None, "the exit record")
+        ended = scheduler.exit_record()
+        assert ended
+        ktap.expect(ended["kind_name"], "sysrq", "kind of the exit")
+
+
+if __name__ == "__main__":
+    if subprocess.run(["mountpoint", "-q", "/sys/kernel/debug"], check=False).returncode:
+        subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=True)
+    ktap.run(
+        cpus_go_and_come,
+        oom_kill,
+        cgroup_removed_while_tasks_run,
+        watchdog_ends_a_stall,
+        sysrq_ends_it,
+        fork_storm,
+    )

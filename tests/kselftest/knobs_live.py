@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs change what the running scheduler does, without loading it again."""
+
+from __future__ import annotations
+
+import time
+
+from ctl.kernel import layout
+from tests.kselftest import ktap
+from tests.kselftest.node import Recorder, job, loaded, spawned, state
+
+
+def rules_switch_live() -> None:
+    """Every rule can be switched to while loaded, and the records say so."""
+    mix = ktap.program("mix")
+    with (
+        job("live") as cgroup,
+        loaded() as scheduler,
+        spawned(mix, "60", "2", str(cgroup / "cgroup.procs"), cpu=0),
+    ):
+        for rule, number in layout.RULES.items():
+            scheduler.write_knobs(rule=number)
+            with Recorder(scheduler) as recorder:
+                time.sleep(0.5)
+            seen = {decision["rule"] for decision in recorder.decisions}
+            ktap.expect(seen, {rule}, "rules seen in the records")
+            ktap.expect(state(), "enabled", "sched_ext state after the switch")
+
+
+def knob_sets_change_as_one() -> None:
+    """A decision never sees half of a change of several knobs."""
+    mix = ktap.program("mix")
+    with job("live") as cgroup, loaded(mno=2) as scheduler:
+        with spawned(mix, "60", "2", str(cgroup / "cgroup.procs"), cpu=0), Recorder(scheduler) as recorder:
+            for turn in range(40):
+                scheduler.write_knobs(mnol=turn % 7 + 1, mnod=turn % 7 + 1)
+                time.sleep(0.05)
+        torn = [(d["mnol"], d["mnod"]) for d in recorder.decisions if d["mnol"] != d["mnod"]]
+        assert recorder.decisions, "no decision was recorded"
+        ktap.expect(torn, [], "decisions with half of a change")
+
+
+def quantum_is_live() -> None:
+    """A shorter quantum gives more turns at once."""
+    hog = ktap.program("hog")
+    turns = []
+    with loaded() as scheduler, spawned(hog, "3", cpu=0):
+        for quantum_ms in (50, 5):
+            scheduler.write_knobs(quantum_ns=quantum_ms * 1_000_000)
+            time.sleep(0.3)
+            before = scheduler.stats()["insertions"]
+            time.sleep(1.5)
+            turns.append(scheduler.stats()["insertions"] - before)
+    ktap.note(f"insertions in 1.5 s: {turns[0]} with 50 ms, {turns[1]} with 5 ms")
+    assert turns[1] > 3 * turns[0], f"5 ms quanta gave {turns[1]} insertions, 50 ms ones {turns[0]}"
+
+
+if __name__ == "__main__":
+    ktap.run(rules_switch_live, knob_sets_change_as_one, quantum_is_live)

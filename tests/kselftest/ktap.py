@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What every in-guest test shares: KTAP output, exit status, and the checks that nothing was left behind.
+
+A test file has one subject and ends with `run(test_a, test_b)`. Each test is a function; its docstring's first line is
+its name. It fails by AssertionError (best through `expect`, which tells both values) or any other exception, and skips
+by Skip. After each one the kernel must be back on its own scheduler, with nothing frozen, nothing pinned and no new
+kernel warning; else the test is "not ok" even if its body passed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+__all__ = ["Skip", "expect", "left_behind", "note", "program", "run", "until"]
+
+_PASS, _FAIL, _SKIP = 0, 1, 4  # exit status of a kselftest
+_WARNING = re.compile(r"WARNING:|BUG:|Oops|rcu: INFO|general protection|refcount_t:|sysfs: cannot")
+_PROGRAMS = Path(__file__).parent / "progs"
+
+
+class Skip(Exception):
+    """The test cannot run here; the text says why."""
+
+
+def note(text: str) -> None:
+    """Print a diagnostic line."""
+    for line in text.splitlines():
+        print(f"# {line}", flush=True)
+
+
+def expect(got: object, wanted: object, what: str) -> None:
+    """Fail with both values unless they are equal."""
+    if got != wanted:
+        raise AssertionError(f"{what}: got {got!r}, expected {wanted!r}")
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+    """Wait for a condition; fail if it does not hold after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds:g} s")
+        time.sleep(0.02)
+
+
+@cache
+def program(name: str, *options: str) -> str:
+    """Path of a C program of progs/, compiled now. Options go to gcc: "-lpthread"."""
+    binary = Path(tempfile.mkdtemp(prefix="kselftest-")) / name
+    source = _PROGRAMS / f"{name}.c"
+    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(binary), str(source), *options], check=True)
+    return str(binary)
+
+
+def _kernel_log() -> list[str]:
+    """The kernel's messages, oldest first."""
+    return subprocess.run(["dmesg", "--notime"], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def left_behind(messages_before: int = 0) -> list[str]:
+    """What a test must not leave, one sentence each; messages_before is the length of the kernel log at its start."""
+    found = []
+    state = Path("/sys/kernel/sched_ext/state")
+    if state.exists() and (text := state.read_text().strip()) != "disabled":
+        found.append(f"sched_ext is {text}, expected disabled")
+    for frozen in Path("/sys/fs/cgroup").rglob("cgroup.freeze"):
+        if frozen.read_text().strip() != "0":
+            found.append(f"{frozen.parent} is frozen")
+    found += [f"{pin} is pinned" for pin in Path("/sys/fs/bpf/cosched").glob("*")]
+    found += [f"kernel: {line}" for line in _kernel_log()[messages_before:] if _WARNING.search(line)]
+    return found
+
+
+def _result(test: Callable[[], None]) -> tuple[bool, str]:
+    """(ok, reason to skip or "") of one test; what went wrong is printed as diagnostics."""
+    messages = len(_kernel_log())
+    ok, skipped = True, ""
+    try:
+        test()
+    except Skip as reason:
+        skipped = str(reason) or "no reason given"
+    except AssertionError as error:
+        ok = False
+        note(str(error) or "assertion failed")
+        note(traceback.format_exc(limit=-1))
+    except Exception:
+        ok = False
+        note(traceback.format_exc())
+    if found := left_behind(messages):
+        ok = False
+        note("left behind: " + "; ".join(found))
+    return ok, skipped
+
+
+def run(*tests: Callable[[], None]) -> NoReturn:
+    """Run the tests, print KTAP, exit 0 (passed), 1 (failed) or 4 (all skipped)."""
+    print(f"KTAP version 1\n1..{len(tests)}", flush=True)
+    failed = skips = 0
+    for number, test in enumerate(tests, 1):
+        name = (test.__doc__ or test.__name__).splitlines()[0].rstrip(".")
+        began = time.monotonic()
+        ok, skipped = _result(test)
+        note(f"{time.monotonic() - began:.1f} s")
+        failed += not ok
+        skips += ok and bool(skipped)
+        directive = f" # SKIP {skipped}" if skipped and ok else ""
+        print(f"{'ok' if ok else 'not ok'} {number} {name}{directive}", flush=True)
+    sys.exit(_FAIL if failed else _SKIP if skips == len(tests) else _PASS)

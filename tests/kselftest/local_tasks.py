@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What local tasks are promised: an interactive one is on time, nice means something, no CPU idles beside a queue."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from tests.kselftest import ktap
+from tests.kselftest.node import job, loaded, spawned
+
+
+def _lateness(credit: str) -> tuple[int, int]:
+    """Mean and 99th percentile, in us, of a 5 ms sleeper among 4 hogs of a job, all on CPU 0."""
+    hog, lateness = ktap.program("hog"), ktap.program("lateness")
+    with job("hogs") as cgroup, loaded(credit=credit), spawned(hog, "4", cgroup=cgroup, cpu=0):
+        time.sleep(0.3)
+        with spawned(lateness, "5000", "200", cpu=0) as sleeper:
+            mean, p99, _ = map(int, sleeper.communicate(timeout=120)[0].split())
+    return mean, p99
+
+
+def sleeper_goes_ahead_on_credit() -> None:
+    """A local 5 ms sleeper among 4 parallel hogs runs at once with credit, and waits for all without."""
+    mean, p99 = _lateness("on")
+    plain, plain_p99 = _lateness("off")
+    ktap.note(f"late by mean {mean} us, p99 {p99} us; credit off {plain} us, {plain_p99} us")
+    assert plain > 20_000, f"without credit the sleeper was late by {plain} us only: 4 quanta are 80,000 us"
+    assert mean * 3 < plain, f"credit helps too little: mean {mean} us, without {plain} us"
+
+
+def _cpu_time(pid: int) -> float:
+    """CPU seconds a process used."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def nice_scales_the_quantum() -> None:
+    """Of two local hogs on one CPU, nice 0 gets about three times the CPU of nice 5."""
+    hog = ktap.program("hog")
+    with loaded(), spawned(hog, "1", cpu=0) as one, spawned("nice", "-n", "5", hog, "1", cpu=0) as other:
+        time.sleep(0.5)
+        before = _cpu_time(one.pid), _cpu_time(other.pid)
+        time.sleep(4)
+        got = _cpu_time(one.pid) - before[0], _cpu_time(other.pid) - before[1]
+    ktap.note(f"CPU seconds: nice 0 {got[0]:.2f}, nice 5 {got[1]:.2f}")
+    # wide limits: an emulated machine loses ticks while its host does something else
+    assert 1.4 * got[1] < got[0] < 6 * got[1], f"nice 0 got {got[0]:.2f} s, nice 5 {got[1]:.2f} s: weights are 3 to 1"
+
+
+def idle_cpus_take_waiting_tasks() -> None:
+    """Four hogs that were on one CPU spread to all CPUs once they may."""
+    cpus = os.cpu_count() or 1
+    if cpus < 2:
+        raise ktap.Skip("needs 2 CPUs, this machine has 1")
+    hog = ktap.program("hog")
+    with loaded() as scheduler, spawned(hog, "4", cpu=0) as hogs:
+        time.sleep(0.5)
+        pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _session(int(pid)) == hogs.pid]
+        for pid in pids:
+            os.sched_setaffinity(pid, range(cpus))
+        ktap.until(lambda: len({_cpu(pid) for pid in pids}) == cpus, "hogs on every CPU")
+        time.sleep(1)
+        queued = [scheduler.snapshot(cpu)["queued"] for cpu in range(cpus)]
+    ktap.note(f"waiting by CPU: {queued}")
+    assert max(queued) <= 2, f"tasks wait {queued} by CPU: nobody took those of the longest queue"
+
+
+def quiet_again() -> None:
+    """Once nobody asks for its order, a queue of tasks that never sleep goes back to the cheap way."""
+    hog = ktap.program("hog")
+    with loaded() as scheduler, spawned(hog, "4", cpu=0):
+        scheduler.write_knobs(trace=1)
+        ktap.until(lambda: scheduler.snapshot(0)["queued"] >= 2, "tasks wait in the ordered queue")
+        scheduler.write_knobs(trace=0)
+        ktap.until(lambda: scheduler.snapshot(0)["queued"] == 0, "no task waits in the ordered queue")
+
+
+def _cpu(pid: int) -> int:
+    """The CPU it ran on last."""
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[36])
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+if __name__ == "__main__":
+    ktap.run(sleeper_goes_ahead_on_credit, nice_scales_the_quantum, idle_cpus_take_waiting_tasks, quiet_again)

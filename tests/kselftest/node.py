@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The scheduler, jobs and programs that in-guest tests work with; everything is undone on the way out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ctl import policy
+from ctl.kernel import knobs, trace
+from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.scheduler import Scheduler
+from ctl.kernel.sensors import Sensors
+from tests.reference.records import PUT_BACK, from_json
+from tests.reference.replay import mismatch
+
+__all__ = ["OBJECT", "Recorder", "disabled", "job", "loaded", "mismatches", "online", "sensing", "spawned", "state"]
+
+_SENSORS = Sensors()  # compiled once and attached once in a test file: that takes ten seconds, and two more
+OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
+
+
+def state() -> str:
+    """What the kernel says of sched_ext: "enabled", "disabled"..."""
+    return Path("/sys/kernel/sched_ext/state").read_text().strip()
+
+
+def disabled() -> bool:
+    """Is the kernel back on its own scheduler?"""
+    return state() == "disabled"
+
+
+@contextmanager
+def loaded(name: str = "csm", *, watchdog_ms: int = 30000, key_shift: int = 32, **values: Any) -> Iterator[Scheduler]:
+    """The scheduler with this policy and these knobs; with sensors="on" page faults and sockets are observed too."""
+    groups = JobCgroups()
+    groups.prepare()
+    wanted = {**policy.defaults(), "sensors": "off", **values}
+    if "mno" in values:
+        wanted = {key: value for key, value in wanted.items() if key not in ("mnol", "mnod")}
+    with ExitStack() as stack:
+        if wanted["sensors"] == "on":
+            stack.enter_context(sensing("faults", "sockets"))
+        yield stack.enter_context(_load(groups, wanted, name, watchdog_ms, key_shift))
+
+
+@contextmanager
+def sensing(*which: str) -> Iterator[Sensors]:
+    """These sensors, and what they share with the scheduler pinned. They run on until the test file ends."""
+    _SENSORS.start(which)
+    _SENSORS.pin()
+    try:
+        yield _SENSORS
+    finally:
+        _SENSORS.unpin()
+
+
+def _load(groups: JobCgroups, wanted: dict[str, Any], name: str, watchdog_ms: int, key_shift: int) -> Scheduler:
+    return Scheduler.load(
+        OBJECT,
+        knobs.encode(wanted, name),
+        jobs_cgid=groups.cgid,
+        jobs_level=groups.level,
+        watchdog_ms=watchdog_ms,
+        key_shift=key_shift,
+    )
+
+
+def mismatches(decisions: list[dict[str, Any]]) -> list[str]:
+    """The decisions that the reference takes otherwise, in words. Truncated ones cannot be asked."""
+    whole = [one for one in decisions if not one.get("truncated") and one["cause"] != PUT_BACK]
+    return [wrong for decision in whole if (wrong := mismatch(from_json(decision)))]
+
+
+@contextmanager
+def job(jid: str) -> Iterator[Path]:
+    """A job's cgroup; whatever is left in it is killed."""
+    groups = JobCgroups()
+    groups.prepare()
+    path = groups.create(jid)
+    try:
+        yield path
+    finally:
+        if path.exists():
+            groups.kill(jid)
+            end = time.monotonic() + 20
+            while not groups.remove(jid) and time.monotonic() < end:
+                time.sleep(0.05)
+
+
+@contextmanager
+def spawned(*command: str, cgroup: Path | None = None, cpu: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A program, in a job and on one CPU if asked; killed in the end with all it started."""
+
+    def enter() -> None:
+        if cgroup:
+            (cgroup / "cgroup.procs").write_text("0")
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
+
+    process = subprocess.Popen(
+        command,
+        preexec_fn=enter,  # noqa: PLW1509 - enter() only makes system calls
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def online(cpu: int, up: bool) -> Iterator[None]:
+    """This CPU on or off line; the other way in the end."""
+    switch = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
+    switch.write_text("1" if up else "0")
+    try:
+        yield
+    finally:
+        switch.write_text("0" if up else "1")
+
+
+class Recorder:
+    """Collects the decisions of a scheduler while it is open.
+
+    >>> with Recorder(scheduler) as recorder:  # doctest: +SKIP
+    ...     time.sleep(1)
+    >>> recorder.decisions  # doctest: +SKIP
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._raw: list[bytes] = []
+        self.lost = 0
+
+    def _read(self) -> None:
+        with self._scheduler.decisions() as decisions:
+            while True:
+                last = self._stop.is_set()
+                self._raw += decisions.read()
+                self.lost = decisions.lost
+                if last:
+                    return
+                time.sleep(0.05)
+
+    def __enter__(self) -> Recorder:
+        self._scheduler.write_knobs(trace=1)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._scheduler.write_knobs(trace=0)
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """What was recorded, oldest first."""
+        return [trace.decode(record) for record in self._raw]
+
+    def first(self, count: int) -> list[dict[str, Any]]:
+        """The first so many of what was recorded."""
+        return [trace.decode(record) for record in self._raw[:count]]

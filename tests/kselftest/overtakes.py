@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""No task is overtaken more than MNO times per stay, and a local task always gets its turn."""
+
+from __future__ import annotations
+
+import time
+
+from ctl.kernel import layout
+from tests.kselftest import ktap
+from tests.kselftest.node import Recorder, job, loaded, spawned
+
+_QUANTUM_MS = 5
+_TICK_MS = 4  # CONFIG_HZ=250: a quantum ends with the first tick after it
+_PAIRS = 25
+
+
+def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
+    """Largest de of local and of parallel tasks under stress, and how many overtakes there were."""
+    mix = ktap.program("mix")
+    with (
+        job("bound") as cgroup,
+        loaded(rule, sensors="on", mnol=mnol, mnod=mnod, overload="on") as scheduler,
+        spawned(mix, "60", "4", str(cgroup / "cgroup.procs"), cpu=0),
+        spawned(mix, "60", "1", cpu=0),
+    ):
+        with Recorder(scheduler) as recorder:
+            time.sleep(2)
+        overtakes = scheduler.stats()["overtakes"]
+    tasks = [task for decision in recorder.decisions for task in decision["queue"]]
+    local = max((task["de"] for task in tasks if not task["parallel"]), default=0)
+    parallel = max((task["de"] for task in tasks if task["parallel"]), default=0)
+    return local, parallel, overtakes
+
+
+def de_stays_below_mno() -> None:
+    """de is never above MNOL for local and MNOD for parallel tasks."""
+    for mnol, mnod, rule in ((1, 3, "csm-bounded"), (2, 1, "ccs"), (2, 2, "sdca")):
+        local, parallel, overtakes = _largest_de(mnol, mnod, rule)
+        ktap.note(f"{rule} mnol {mnol} mnod {mnod}: de local {local}, parallel {parallel}; {overtakes} overtakes")
+        assert overtakes > 0, f"{rule}: nobody was overtaken, the test shows nothing"
+        assert local <= mnol, f"{rule}: a local task has de {local}, MNOL is {mnol}"
+        assert parallel <= mnod, f"{rule}: a parallel task has de {parallel}, MNOD is {mnod}"
+
+
+def local_task_runs_among_fifty() -> None:
+    """A local task among 50 message-driven ones waits no longer than MNO allows."""
+    mix, turns = ktap.program("mix"), ktap.program("turns")
+    ahead = 2 * _PAIRS + 3 + 2  # all that may be there before it, and MNOL overtakes, a quantum each
+    bound = ahead * (_QUANTUM_MS + _TICK_MS)
+    with (
+        job("many") as cgroup,
+        loaded(sensors="on", quantum_ms=_QUANTUM_MS, credit="off") as scheduler,
+        spawned(mix, "300", str(_PAIRS), str(cgroup / "cgroup.procs"), cpu=0),
+    ):
+        for rule in ("pred", "csm-bounded", "ccs", "sdca"):
+            scheduler.write_knobs(rule=layout.RULES[rule])
+            time.sleep(0.5)
+            with spawned(turns, "4", cpu=0) as local:
+                waited, count = map(int, local.communicate(timeout=60)[0].split())
+            ktap.note(f"{rule}: longest wait {waited} ms in {count} turns, bound {bound} ms")
+            assert count > 5, f"{rule}: the local task ran only {count} times in 4 s"
+            # the host may take the emulated CPU away for as long again; starvation would be many seconds
+            assert waited <= 2 * bound, f"{rule}: the local task waited {waited} ms, MNO allows {bound} ms"
+
+
+if __name__ == "__main__":
+    ktap.run(de_stays_below_mno, local_task_runs_among_fifty)

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Each insert rule orders the ready queue as the plain reference says, seen in the running kernel."""
+
+from __future__ import annotations
+
+import time
+
+from ctl.kernel import layout
+from tests.kselftest import ktap
+from tests.kselftest.node import Recorder, job, loaded, mismatches, spawned
+
+_SECONDS = 0.6  # per rule
+_LEAST = 40  # decisions, so that the test cannot pass by recording nothing
+_MOST = 120  # that are taken again: an emulated CPU needs a second for each hundred; `just replay` takes them all
+
+
+def _ordered(overload: str) -> None:
+    """Every rule in turn under stress; each recorded decision is taken again by the reference."""
+    mix = ktap.program("mix")
+    recorders: dict[str, Recorder] = {}
+    with (
+        job("order") as cgroup,
+        loaded(sensors="on", overload=overload, top_ms=5) as scheduler,
+        spawned(mix, "300", "3", str(cgroup / "cgroup.procs")),
+        spawned(mix, "300", "1"),
+    ):
+        for rule, number in layout.RULES.items():
+            scheduler.write_knobs(rule=number)
+            with Recorder(scheduler) as recorder:
+                time.sleep(_SECONDS)
+            recorders[rule] = recorder
+    for rule, recorder in recorders.items():
+        decisions = [one for one in recorder.first(_MOST) if one["rule"] == rule]
+        wrong = mismatches(decisions)
+        ktap.note(f"{rule}: {len(decisions)} decisions, {recorder.lost} lost, {len(wrong)} differ")
+        assert not wrong, f"{rule}: {len(wrong)} decisions differ from the reference, the first: {wrong[0]}"
+        assert len(decisions) >= _LEAST, f"{rule}: only {len(decisions)} decisions, expected {_LEAST}"
+
+
+def ordered_while_memory_fits() -> None:
+    """Each rule orders as the reference while memory fits."""
+    _ordered("off")
+
+
+def ordered_when_overloaded() -> None:
+    """Each rule orders as the reference when memory is overloaded."""
+    _ordered("on")
+
+
+if __name__ == "__main__":
+    ktap.run(ordered_while_memory_fits, ordered_when_overloaded)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs every in-guest test file, merges their KTAP into one, and ends with a line that says how many passed.
+
+A test file is an executable *.py of this directory. What it says is believed only if it adds up: a plan that is kept,
+an exit status that agrees with the results, an end before its time. Test files run one after the other: each wants the
+machine, and the one scheduler the kernel has, to itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Outcome", "Parser", "find_tests", "main"]
+
+_HERE = Path(__file__).parent
+_PASS, _FAIL, _SKIP = 0, 1, 4  # exit status of a kselftest
+_TIMEOUT_S = 900.0  # of one test file
+_RESULT = re.compile(r"(?P<word>ok|not ok) (?P<number>\d+)(?: (?P<name>.*?))?(?: # SKIP(?: (?P<reason>.*))?)?$")
+_PLAN = re.compile(r"1\.\.(\d+)$")
+
+
+@dataclass
+class Outcome:
+    """What became of one test file."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    problems: list[str] = field(default_factory=list)  # why its results are not to be believed
+
+    @property
+    def ok(self) -> bool:
+        """All it ran passed, and it adds up."""
+        return not self.failed and not self.problems
+
+
+class Parser:
+    """Reads the KTAP of one test file line by line."""
+
+    def __init__(self) -> None:
+        self.outcome = Outcome()
+        self._version = False
+        self._plan: int | None = None
+        self._results = 0
+
+    def line(self, text: str) -> None:
+        """Take one line; diagnostics and what is indented (subtests) are nobody's result."""
+        if text.startswith((" ", "\t", "#")) or not text:
+            return
+        if text.startswith("KTAP version "):
+            self._version = True
+        elif plan := _PLAN.match(text):
+            if self._plan is not None:
+                self.outcome.problems.append("a second plan")
+            self._plan = int(plan[1])
+        elif result := _RESULT.match(text):
+            self._count(result)
+        elif text.startswith("Bail out!"):
+            self.outcome.problems.append(text)
+
+    def _count(self, result: re.Match[str]) -> None:
+        self._results += 1
+        if int(result["number"]) != self._results:
+            self.outcome.problems.append(f"result {result['number']} where {self._results} was due")
+        if result["word"] == "not ok":
+            self.outcome.failed += 1
+        elif " # SKIP" in result[0]:
+            self.outcome.skipped += 1
+        else:
+            self.outcome.passed += 1
+
+    def end(self, status: int) -> Outcome:
+        """The file ended with this exit status, negative for a signal. Returns the outcome."""
+        outcome = self.outcome
+        if not self._version:
+            outcome.problems.append("no KTAP version line")
+        if self._plan is None:
+            outcome.problems.append("no plan")
+        elif self._plan != self._results:
+            outcome.problems.append(f"{self._results} results where the plan says {self._plan}")
+        only_skips = outcome.skipped and not outcome.passed
+        right = _FAIL if outcome.failed else _SKIP if only_skips else _PASS
+        if status != right and not (outcome.problems and status):
+            outcome.problems.append(f"exit status {status}, results say {right}")
+        if status < 0:
+            outcome.problems.append(f"killed by {signal.Signals(-status).name}")
+        return outcome
+
+
+def find_tests(directory: Path, names: Sequence[str] = ()) -> list[Path]:
+    """The test files, sorted; only the named ones if names are given. Raises ValueError for a name there is not."""
+    found = {path.stem: path for path in sorted(directory.glob("*.py")) if os.access(path, os.X_OK)}
+    unknown = [name for name in names if name.removesuffix(".py") not in found]
+    if unknown:
+        raise ValueError(f"no test is called {', '.join(unknown)}: there are {', '.join(found)}")
+    return [found[name.removesuffix(".py")] for name in names] if names else list(found.values())
+
+
+def _lines(process: subprocess.Popen[bytes], end: float) -> Iterator[str]:
+    """What a process writes, line by line, until it closes its output or its time is over."""
+    assert process.stdout
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while (left := end - time.monotonic()) > 0 and selector.select(left):
+            data = os.read(process.stdout.fileno(), 65536)
+            if not data:
+                break
+            *whole, rest = (rest + data).split(b"\n")
+            yield from (line.decode(errors="replace") for line in whole)
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """The test and what it started, before the next one: a leftover would disturb that."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _run_one(test: Path, timeout: float) -> Outcome:
+    """Run one test file, printing what it says indented, as subtests are."""
+    parser = Parser()
+    process = subprocess.Popen(
+        [str(test)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        cwd=_HERE.parents[1],
+        env={**os.environ, "PYTHONPATH": str(_HERE.parents[1]), "PYTHONUNBUFFERED": "1"},
+    )
+    end = time.monotonic() + timeout
+    try:
+        for line in _lines(process, end):
+            print(f"    {line}", flush=True)
+            parser.line(line)
+        try:
+            status = process.wait(max(end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            parser.outcome.problems.append(f"did not end within {timeout:g} s")
+            _kill_group(process)
+            status = process.wait()
+    finally:
+        _kill_group(process)
+    assert process.stdout
+    process.stdout.close()
+    return parser.end(status)
+
+
+def _run_all(tests: Iterable[Path], timeout: float) -> bool:
+    """Run the test files; returns whether all is well."""
+    tests, total, good = list(tests), Outcome(), True
+    print(f"KTAP version 1\n1..{len(tests)}", flush=True)
+    for number, test in enumerate(tests, 1):
+        print(f"# Subtest: {test.stem}", flush=True)
+        begin = time.monotonic()
+        outcome = _run_one(test, timeout)
+        total.passed += outcome.passed
+        total.skipped += outcome.skipped
+        total.failed += outcome.failed or bool(outcome.problems)  # a file that does not add up is a failure too
+        good = good and outcome.ok
+        for problem in outcome.problems:
+            print(f"# {test.stem}: {problem}")
+        skip = " # SKIP" if outcome.ok and outcome.skipped and not outcome.passed else ""
+        print(f"{'ok' if outcome.ok else 'not ok'} {number} {test.stem}{skip}")
+        print(f"# {test.stem}: {time.monotonic() - begin:.1f} s", flush=True)
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
+    return good and bool(tests)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of tests/kselftest/run."""
+    parser = argparse.ArgumentParser(
+        prog="tests/kselftest/run", description="Run the in-guest tests, all or those named."
+    )
+    parser.add_argument("--timeout", type=float, default=_TIMEOUT_S, help="seconds for one file (default %(default)g)")
+    parser.add_argument("--directory", type=Path, default=_HERE, help=argparse.SUPPRESS)
+    parser.add_argument("--but", action="store_true", help="run all but those named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="test files, without .py")
+    options = parser.parse_args(argv)
+    try:
+        tests = find_tests(options.directory, options.names)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.but:
+        tests = [test for test in find_tests(options.directory) if test not in tests]
+    return _PASS if _run_all(tests, options.timeout) else _FAIL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The streams of the agent: recorded decisions, whole and counted, and readers that are slow."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+
+from ctl.node import protocol
+from tests.kselftest import ktap
+from tests.kselftest.command import agent, asked, ctl
+from tests.kselftest.node import spawned
+
+
+def decisions_are_traced() -> None:
+    """Trace gives as many decisions as asked for, as JSON and as records."""
+    hog = ktap.program("hog")
+    with agent("quantum_ms=5"), spawned("ctl", "run", "--job", "h", "--", hog, "4"):
+        lines = ctl("trace", "--json", "--count", "200").splitlines()
+        ktap.expect(len(lines), 200, "decisions printed")
+        wanted = {"cpu", "rule", "overloaded", "task", "queue", "running", "position", "overtaken", "preempt", "cause"}
+        assert wanted <= json.loads(lines[0]).keys(), f"fields of a decision: {lines[0]}"
+        ctl("trace", "--raw", "/tmp/decisions.bin", "--count", "300")
+        written = ctl("trace", "--from", "/tmp/decisions.bin", "--json").splitlines()
+        ktap.expect(len(written), 300, "decisions in the file")
+        ktap.until(lambda: asked("status")["trace"]["readers"] == 0, "nobody traces any more")
+
+
+def slow_reader() -> None:
+    """A client that reads nothing, and one that sends half a line, hold up nobody."""
+    hog = ktap.program("hog")
+    with agent("quantum_ms=1"), spawned("ctl", "run", "--job", "h", "--", hog, "4"), contextlib.ExitStack() as stack:
+        for line in (protocol.encode_request("trace"), b'{"v":1', protocol.encode_request("follow")):
+            lazy = stack.enter_context(socket.socket(socket.AF_UNIX))
+            lazy.connect(str(protocol.SOCKET))
+            lazy.sendall(line)
+        time.sleep(3)
+        ktap.expect(asked("get")["quantum_ms"], 1, "quantum_ms")
+
+
+if __name__ == "__main__":
+    ktap.run(decisions_are_traced, slow_reader)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recorded decisions in the reference's terms, from lines of `ctl trace --json` and from raw records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .insert_rq import CAUSES, MES_ONE, RULES, Env, Task
+
+__all__ = ["PUT_BACK", "BadRecord", "Record", "from_json", "read"]
+
+PUT_BACK = "resume"  # the cause of a record that is no insertion: a displaced task went back to its place
+
+_NS_PER_MS = 1_000_000
+
+
+class BadRecord(Exception):
+    """What was read is not a decision record; one sentence."""
+
+
+class Record(NamedTuple):
+    """One insertion as the kernel did it, or a put-back."""
+
+    cpu: int
+    seq: int  # per CPU; gaps are lost records
+    env: Env
+    task: Task
+    seen: tuple[Task, ...]  # the queue as it was, head first; for "message" the task itself is in it
+    queue: tuple[Task, ...]  # the same without the task
+    start: int  # tasks that were ahead of it
+    running: Task | None
+    position: int
+    overtaken: tuple[int, ...]  # tids
+    preempt: bool
+    bounded: bool
+    truncated: bool  # the queue was longer than what is recorded of it
+    comms: dict[int, str]
+
+
+def _task(values: dict[str, Any]) -> Task:
+    return Task(
+        values["tid"],
+        values["parallel"],
+        values["credit"],
+        values["de"],
+        round(values["mes"] * MES_ONE),
+        values["com"],
+        values["rec"],
+        values["flt"],
+        values["cpu_ns"],
+    )
+
+
+def from_json(values: dict[str, Any]) -> Record:
+    """One object of `ctl trace --json`. Raises BadRecord, which says what it lacks."""
+    try:
+        return _from_json(values)
+    except KeyError as missing:
+        raise BadRecord(f"a decision without {missing}: record it with this version's `ctl trace`") from None
+    except (TypeError, ValueError) as wrong:
+        raise BadRecord(f"a decision with a value of the wrong kind: {wrong}") from None
+
+
+def _from_json(values: dict[str, Any]) -> Record:
+    rule, cause = values["rule"], values["cause"]
+    if rule not in RULES or cause not in (*CAUSES, PUT_BACK):
+        raise ValueError(f"rule {rule!r}, cause {cause!r}")
+    env = Env(
+        rule,
+        cause,
+        values["overloaded"],
+        values["mnol"],
+        values["mnod"],
+        round(values["share_ms"] * _NS_PER_MS),
+        values["walk_max"],
+        top_denied=values["bounded"],
+    )
+    everybody = [values["task"], *values["queue"], *([values["running"]] if values["running"] else [])]
+    task, seen = _task(values["task"]), tuple(map(_task, values["queue"]))
+    queue, start = seen, len(seen)
+    if cause == "message":
+        start = next((j for j, q in enumerate(seen) if q.tid == task.tid), start)
+        queue = seen[:start] + seen[start + 1 :]
+    return Record(
+        values["cpu"],
+        values["seq"],
+        env,
+        task,
+        seen,
+        queue,
+        start,
+        _task(values["running"]) if values["running"] else None,
+        values["position"],
+        tuple(values["overtaken"]),
+        values["preempt"],
+        values["bounded"],
+        values["truncated"],
+        {t["tid"]: t["comm"] for t in everybody},
+    )
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise BadRecord(f"{path}: line {number} is not JSON: {error}") from None
+
+
+def _raw(path: Path) -> Iterator[dict[str, Any]]:
+    from ctl.errors import CoschedError  # only where it is needed: JSON is read without the controller
+    from ctl.kernel import trace
+
+    try:
+        yield from trace.read_file(path)
+    except CoschedError as error:
+        raise BadRecord(f"{path}: {error}") from None
+
+
+def read(path: Path) -> Iterator[Record]:
+    """All records of a file, of either kind. Raises BadRecord."""
+    with path.open("rb") as stream:
+        head = stream.read(4)
+    # a raw file starts with a length of less than 2^24, so with a zero where JSON has text
+    objects = _lines(path) if head.startswith(b"{") and head[3:] != b"\0" else _raw(path)
+    for number, values in enumerate(objects, 1):
+        try:
+            yield from_json(values)
+        except BadRecord as error:
+            raise BadRecord(f"{path}: record {number}: {error}") from None

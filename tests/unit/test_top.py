@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The dashboard: frames of every size and content keep to their width, and the terminal comes back."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from ctl.errors import CoschedError
+from ctl.monitor import top
+from ctl.monitor.panels import History, frame
+from ctl.monitor.pen import MODE_WINDOW_S
+from ctl.monitor.text import ASCII, UNICODE, duration, fit, level, number, of, share_bar, size, spark
+from ctl.monitor.view import Cpu, Job, Task, View
+
+SIZES = [(80, 24), (120, 40), (200, 60), (40, 12), (20, 5), (1, 1)]
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def task(tid: int, comm: str = "rank", jid: str | None = "large", de: int = 0, **known: Any) -> Task:
+    """A task of job `jid`, a local one where that is None."""
+    made: Task = {
+        "tid": tid,
+        "comm": comm,
+        "parallel": jid is not None,
+        "de": de,
+        "mes": known.get("mes", 0.0),
+        "com": known.get("com", 0),
+        "rec": known.get("rec", 0),
+        "flt": known.get("flt", 0),
+        "jid": jid,
+    }
+    return made
+
+
+def queue_of(cpu: int, tasks: list[Task], running: Task | None = None, queued: int | None = None) -> Cpu:
+    return {
+        "cpu": cpu,
+        "running": running,
+        "queue": tasks,
+        "nr_queued": len(tasks) if queued is None else queued,
+    }
+
+
+def job(jid: str, **known: Any) -> Job:
+    made: Job = {
+        "jid": jid,
+        "tasks": 2,
+        "cpu_share": 0.5,
+        "majflt_s": 12.5,
+        "overtakes_given": 31,
+        "overtakes_suffered": 7,
+        "memory": 200 << 20,
+        "swap": 30 << 20,
+    }
+    made.update(known)  # type: ignore[typeddict-item]
+    return made
+
+
+def view(cpus: list[Cpu] | None = None, jobs: list[Job] | None = None, **other: Any) -> View:
+    """A loaded node: policy csm, overloaded, one CPU with a local and a parallel task."""
+    made: View = {
+        "time": 1_700_000_000.0,
+        "node": "node1",
+        "policy": "csm",
+        "rule": "csm",
+        "knobs": {"mno": 2, "mnol": 2, "mnod": 3, "p": 0.3, "share_l": 0.5, "quantum_ms": 20},
+        "modes": {"predictive": 10, "dynamic": 30, "csm": 60},
+        "overload": {"mode": "auto", "verdict": True, "why": "swap-ins 210/s for 3 s"},
+        "memory": {
+            "m": 480 << 20,
+            "mem": 612 << 20,
+            "swap_total": 512 << 20,
+            "swap_used": 140 << 20,
+            "swapins_s": 210.0,
+            "psi_some": 34.2,
+            "psi_full": 12.1,
+        },
+        "cpus": [queue_of(0, [task(11, "editor", None, 2), task(12, flt=211)], task(10))] if cpus is None else cpus,
+        "jobs": [job("large"), job("small")] if jobs is None else jobs,
+        "rules": {"csm": {"insertions_s": 231.2, "overtakes_s": 45.6}},
+        "events": [{"time": 1_699_999_990.0, "text": "overload began: swap-ins 210/s for 3 s"}],
+        "since": 1_699_999_800.0,
+    }
+    made.update(other)  # type: ignore[typeddict-item]
+    return made
+
+
+def draw(shown: View, width: int = 80, height: int | None = 24, **options: Any) -> list[str]:
+    """The frame's lines as plain text, each checked to be exactly as wide as asked for."""
+    history = options.pop("history", None) or History()
+    history.add(shown)
+    lines = frame(shown, history, width, height, **options)
+    assert [text.cell_len for text in lines] == [width] * len(lines)
+    assert height is None or len(lines) == height
+    return [text.plain for text in lines]
+
+
+def many(cpus: int, queued: int) -> list[Cpu]:
+    """CPUs with queues of alternating classes, the record's limit of 128 tasks respected."""
+    return [
+        queue_of(
+            c,
+            [task(c * 1000 + i, jid="j" if i % 2 else None, de=i % 3) for i in range(min(queued, 128))],
+            None,
+            queued,
+        )
+        for c in range(cpus)
+    ]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(
+    "shown",
+    [
+        view(),
+        view([], [], rules={}, events=[]),
+        view(policy=None, rule=None, cpus=[], jobs=[], rules={}, events=[]),
+        view(many(64, 9)),
+        view(many(512, 3)),
+        view(many(1, 5000)),
+        view(many(4, 128)),
+        view(jobs=[job(f"job{i}") for i in range(40)]),
+        view(events=[{"time": 1.7e9 + i, "text": "x" * 500} for i in range(50)]),
+    ],
+    ids=["usual", "empty", "unloaded", "64cpus", "512cpus", "5000queued", "4x128", "40jobs", "50events"],
+)
+def test_every_size_is_kept(shown: View, width: int, height: int) -> None:
+    draw(shown, width, height, note="paused", keys="q quit")
+
+
+def test_80x24_shows_everything_the_issue_asks_for() -> None:
+    text = "\n".join(draw(view()))
+    for wanted in (
+        "csm", "MNOL 2 MNOD 3", "L 0.5", "Q 20 ms", "612 of 480 MiB",
+        "OVERLOADED", "auto: swap-ins 210/s for 3 s",
+        "140 of 512 MiB", "swap-ins 210/s", "predictive 10 %", "dynamic 30 %", "CSM 60 %", "CPU 0 · 2 queued",
+        "large", "small", "50 %", "12.5", "31", "7", "200 MiB", "30.0 MiB", "231", "45.6", "overload began",
+        "stalled 34 % (all tasks 12 %)",
+    ):  # fmt: skip
+        assert wanted in text, wanted
+
+
+def test_a_queue_is_listed_head_first_with_class_de_mes_and_flt() -> None:
+    lines = draw(
+        view([queue_of(3, [task(1, "vi", None, 2), task(2, "mpi", "big", 1, mes=2.25, flt=17)], task(9, "hog"))])
+    )
+    start = next(i for i, text in enumerate(lines) if text.startswith("CPU 3"))
+    assert lines[start].split()[-6:] == ["queued", "de", "mes", "COM", "rec", "FLT"]
+    assert lines[start + 1].split()[:3] == ["run", "large", "hog"]
+    assert lines[start + 2].split() == ["1", "local", "vi", "1", "2/2", "0", "0", "0", "0"]
+    assert lines[start + 3].split() == ["2", "big", "mpi", "2", "1/3", "2.25", "0", "0", "17"]
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    lines = draw(view(many(1, 5000)))
+    positions = [int(m[1]) for text in lines if (m := re.match(r" *(\d+) (?:j|local) ", text))]
+    hidden = next(int(m[1]) for text in lines if (m := re.search(r"… (\d+) more$", text.rstrip())))
+    assert positions == list(range(1, len(positions) + 1))
+    assert len(positions) + hidden == 5000
+
+
+def test_many_cpus_are_strips_and_hidden_ones_are_counted() -> None:
+    lines = draw(view(many(64, 9)))
+    strips = [m for text in lines for m in re.findall(r"(\d+) >. +9 ([lpLP]+)", text)]
+    rest = next(re.search(r"… (\d+) more CPUs with (\d+) queued", t) for t in lines if "more CPUs" in t)
+    assert rest
+    assert len(strips) + int(rest[1]) == 64
+    assert int(rest[2]) == 9 * int(rest[1])
+    assert {letters for _, letters in strips} == {"lpLplplpL"}  # de 0,1,2 at MNOL 2, MNOD 3
+    wide = draw(view(many(64, 9)), 200, 60)
+    assert sum(text.count(" queued") for text in wide) == 0
+    assert len([m for text in wide for m in re.findall(r"\d+ >", text)]) == 64
+
+
+def test_limits_are_told_by_colour_and_by_number() -> None:
+    shown = view([queue_of(0, [task(1, "a", None, 0), task(2, "b", None, 1), task(3, "c", None, 2)])])
+    history = History()
+    history.add(shown)
+    styles = {}
+    for text in frame(shown, history, 80, 24):
+        for found in re.finditer(r"[012]/2", text.plain):
+            styles[found[0]] = str(text.get_style_at_offset(Console(), found.start()))
+    assert styles == {"0/2": "dim", "1/2": "yellow", "2/2": "bold red"}
+
+
+def test_hostile_and_odd_values_move_nothing() -> None:
+    nan, inf = float("nan"), float("inf")
+    evil = "\x1b[2J\r\n\tname"
+    shown = view(
+        [
+            queue_of(
+                0,
+                [
+                    task(1, evil, evil, 99, mes=nan),
+                    task(2, "日本語の名前です", "ジョブ", -1, mes=inf, flt=10**12),
+                ],
+            )
+        ],
+        [job(evil, cpu_share=nan, majflt_s=None, memory=2**70, swap=-1), job("", cpu_share=None, tasks=0)],
+        node=evil,
+        policy=evil,
+        rule=evil,
+        knobs={"mno": None, "p": "strange", "mnol": evil},
+        overload={"mode": evil, "verdict": False, "why": evil},
+        memory=dict.fromkeys(("mem", "swapins_s", "psi_some", "psi_full"), None)
+        | {"m": 0, "swap_total": 0, "swap_used": 0},
+        rules={evil: {"insertions_s": nan, "overtakes_s": -inf}},
+        events=[{"time": 0.0, "text": evil}],
+        modes={"predictive": 0, "dynamic": 0, "csm": 0},
+    )
+    for width, height in SIZES:
+        for glyphs in (UNICODE, ASCII):
+            lines = draw(shown, width, height, glyphs=glyphs, note=evil, keys="q quit")
+            assert all(c.isprintable() for text in lines for c in text)
+            assert glyphs is UNICODE or all(text.isascii() for text in lines)
+
+
+_NUMBER = st.one_of(st.none(), st.floats(), st.integers(-1, 2**64))
+_COUNT = st.integers(0, 10**9)
+_TASK = st.builds(
+    lambda tid, comm, jid, de, mes, flt: task(tid, comm, jid, de, mes=mes, flt=flt),
+    _COUNT, st.text(max_size=16), st.one_of(st.none(), st.text(max_size=64)), _COUNT, st.floats(), _COUNT,
+)  # fmt: skip
+_CPUS = st.lists(
+    st.builds(
+        lambda tasks, running, more: queue_of(0, tasks, running, len(tasks) + more),
+        st.lists(_TASK, max_size=12), st.one_of(st.none(), _TASK), _COUNT,
+    ),
+    max_size=20,
+)  # fmt: skip
+_JOBS = st.lists(st.builds(lambda jid, cpu: job(jid, cpu_share=cpu), st.text(max_size=64), _NUMBER), max_size=9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    _CPUS,
+    _JOBS,
+    st.integers(1, 250),
+    st.one_of(st.none(), st.integers(1, 80)),
+    st.sampled_from([UNICODE, ASCII]),
+)
+def test_any_view_at_any_size(cpus: list[Cpu], jobs: list[Job], width: int, height: int | None, glyphs: Any) -> None:
+    for i, cpu in enumerate(cpus):
+        cpu["cpu"] = i
+    draw(view(cpus, jobs), width, height, glyphs=glyphs)
+
+
+def test_lines_stay_in_place_while_queues_grow_and_shrink() -> None:
+    history = History()
+    draw(view([queue_of(0, [task(i) for i in range(6)])]), history=history)
+    places = []
+    for length in (6, 0, 3, 5, 1):
+        lines = draw(view([queue_of(0, [task(i) for i in range(length)])]), history=history)
+        places.append(next(i for i, text in enumerate(lines) if text.startswith("JOB")))
+    assert len(set(places)) == 1
+
+
+def test_modes_are_the_share_of_the_last_seconds() -> None:
+    history = History()
+    start = view()
+    for second in range(30):
+        shown = view(
+            time=start["time"] + second,
+            modes={"predictive": 1000, "dynamic": 10 * second, "csm": 30 * second},
+        )
+        lines = draw(shown, history=history)
+    mode = next(text for text in lines if text.startswith("mode"))
+    assert "predictive 0 %" in mode
+    assert "dynamic 25 %" in mode
+    assert "CSM 75 %" in mode
+    assert f"last {MODE_WINDOW_S:.0f} s" in mode
+    fresh = draw(view(time=start["time"] + 31, modes={"predictive": 5, "dynamic": 0, "csm": 0}), history=history)
+    assert any("predictive 100 %" in text and "since load" in text for text in fresh)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "–"), (0, "0"), (0.254, "0.25"), (9.996, "10.0"), (12.34, "12.3"), (999.6, "1000"),
+     (9999.6, "10.0k"), (12345, "12.3k"), (4.5e6, "4.5M"), (-3, "-3"), (float("nan"), "–"), (1e30, ">999P")],
+)  # fmt: skip
+def test_numbers(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_units() -> None:
+    assert [size(v) for v in (0, 1023, 1024, 200 << 20, 1503238553, 3 << 42)] == [
+        "0 B", "1023 B", "1 KiB", "200 MiB", "1.40 GiB", "12.0 TiB",
+    ]  # fmt: skip
+    assert of(140 << 20, 512 << 20) == "140 of 512 MiB"
+    assert of(1 << 20, 2 << 30) == "1.00 MiB of 2.00 GiB"
+    assert [duration(s) for s in (5, 192, 7500, 100000)] == ["5 s", "3 min 12 s", "2 h 05 min", "1 d 3 h"]
+    assert fit("abcdef", 4) == "abc…"
+    assert fit("日本語", 4) == "日 …"
+    assert spark([0, 1, 8], 5, UNICODE) == "   ▁▇"
+    assert level(1.5, 1.0, 12, UNICODE).plain == "━━━━━━━━┃███"
+    assert share_bar([(1, ""), (1, ""), (2, "")], 8, UNICODE).plain == "██▒▒░░░░"
+
+
+# Not a terminal
+
+
+def _plain(fetch: Callable[[], View], **options: Any) -> str:
+    out = io.StringIO()
+    top.run(fetch, console=Console(file=out, highlight=False), **options)
+    return out.getvalue()
+
+
+def test_a_pipe_gets_one_plain_frame() -> None:
+    text = _plain(view)
+    assert "\x1b" not in text
+    assert text.count("memory ") == 1
+    assert all(line == line.rstrip() and len(line) <= 100 for line in text.splitlines())
+
+
+def test_count_and_interval_make_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "64")
+    text = _plain(view, count=3, interval=0.1)
+    assert text.count("memory ") == 3
+    assert max(map(len, text.splitlines())) <= 64
+
+
+def test_json_is_one_view_per_line() -> None:
+    lines = _plain(view, count=2, interval=0.1, as_json=True).splitlines()
+    assert [json.loads(text) for text in lines] == [view(), view()]
+
+
+@pytest.mark.parametrize("options", [{"interval": 0.01}, {"interval": 7200.0}, {"count": 0}])
+def test_out_of_range_options_are_usage_errors(options: dict[str, Any]) -> None:
+    with pytest.raises(CoschedError, match=r"out of range: .+") as refused:
+        _plain(view, **options)
+    assert refused.value.status == 2
+
+
+def test_no_agent_is_said_and_nothing_is_drawn() -> None:
+    def fetch() -> View:
+        raise CoschedError("the agent is not running: start it with `ctl load --policy csm`", 2)
+
+    out = io.StringIO()
+    with pytest.raises(CoschedError, match="agent is not running"):
+        top.run(fetch, console=Console(file=out))
+    assert out.getvalue() == ""
+
+
+# On a terminal: a real one, in another process
+
+_CHILD = """
+import sys, time
+sys.path[:0] = [{repository!r}, {tests!r}]
+from test_top import view
+from ctl.errors import CoschedError
+from ctl.monitor import top
+asked = 0
+def fetch():
+    global asked
+    asked += 1
+    if 3 <= asked <= 5:
+        raise CoschedError("the agent is not running: start it with `ctl load --policy csm`", 2)
+    return view(node=f"frame{{asked}}")
+top.run(fetch, interval=0.2)
+"""
+
+
+class Terminal:
+    """A child with `ctl top` on a pseudo-terminal, and what it wrote."""
+
+    def __init__(self, columns: int = 80, lines: int = 24) -> None:
+        code = _CHILD.format(repository=str(REPOSITORY), tests=str(Path(__file__).parent))
+        self.main, self.other = pty.openpty()
+        self.resize(columns, lines)
+        self.before = termios.tcgetattr(self.other)
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.login_tty(self.other) if hasattr(os, "login_tty") else _login(self.other)
+            wanted = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
+            os.execve(
+                sys.executable,
+                [sys.executable, "-c", code],
+                wanted | {"TERM": "xterm-256color", "LANG": "C.UTF-8"},
+            )
+        self.written = ""
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self.main, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def until(self, pattern: str, seconds: float = 20.0) -> str:
+        """Read until the pattern comes; returns what was read since the last call."""
+        read, end = "", time.monotonic() + seconds
+        while not re.search(pattern, read):
+            assert time.monotonic() < end, f"no {pattern!r} in {read[-3000:]!r}"
+            if select.select([self.main], [], [], 0.1)[0]:
+                read += os.read(self.main, 65536).decode(errors="replace")
+        self.written += read
+        return read
+
+    def ended(self) -> int:
+        """Wait for the end; returns the exit status, after checking that the terminal is as it was."""
+        self.until(r"\x1b\[\?1049l")
+        _, status = os.waitpid(self.pid, 0)
+        assert termios.tcgetattr(self.other) == self.before
+        assert self.written.rindex("\x1b[?1049l") > self.written.rindex("\x1b[?1049h")
+        assert "\x1b[?25h" in self.written[self.written.rindex("q quit") :]
+        os.close(self.main)
+        os.close(self.other)
+        return os.waitstatus_to_exitcode(status)
+
+
+def _login(fd: int) -> None:
+    """login_tty(3), which Python has from 3.12 on."""
+    os.setsid()
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
+    for standard in (0, 1, 2):
+        os.dup2(fd, standard)
+
+
+def test_live_pause_resize_agent_gone_and_q() -> None:
+    terminal = Terminal()
+    terminal.until("frame2")
+    terminal.until("waiting: the agent is not running: start it with `ctl load --policy csm`.*q quit")
+    terminal.until(r"frame7\b")
+    terminal.resize(120, 40)
+    terminal.until("TREND")  # only tall terminals have room for it
+    os.write(terminal.main, b"p")
+    terminal.until("paused")
+    os.write(terminal.main, b"p")
+    terminal.until("frame(9|[1-9][0-9])")
+    os.write(terminal.main, b"q")
+    assert terminal.ended() == 0
+    assert "\x1b[2J" not in terminal.written  # the screen is never cleared between frames: no flicker
+
+
+@pytest.mark.parametrize("end", [b"\x03", signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_live_gives_the_terminal_back(end: bytes | signal.Signals) -> None:
+    terminal = Terminal()
+    terminal.until("frame2")
+    if isinstance(end, bytes):
+        os.write(terminal.main, end)
+    else:
+        os.kill(terminal.pid, end)
+    assert terminal.ended() == (0 if isinstance(end, bytes) else 128 + signal.SIGTERM)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which messages are left lying, from sweep to sweep."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from ctl.kernel.observations import Socket
+from ctl.kernel.unread import Unread, cpu_ms
+
+_SOCKET = Socket(tid=7, tgid=7, proto=4, rcv=1, snd=0, closed=False, changes=3)
+
+
+class _Cpu:
+    """The CPU time of thread 7, the only one there is."""
+
+    used: float | None = 100.0
+
+    def __call__(self, tid: int) -> float | None:
+        return self.used if tid == 7 else None
+
+
+def test_left_once_its_owner_ran_long_enough() -> None:
+    cpu = _Cpu()
+    unread = Unread(cpu)
+    for used, left in ((100.0, False), (900.0, False), (1099.0, False), (1100.0, True), (1200.0, False)):
+        cpu.used = used
+        assert unread.left({1: _SOCKET}, 1000) == ({1} if left else set()), used
+
+
+def test_a_change_starts_anew() -> None:
+    cpu = _Cpu()
+    unread = Unread(cpu)
+    unread.left({1: _SOCKET}, 1000)
+    cpu.used = 1100.0
+    assert unread.left({1: _SOCKET._replace(changes=4)}, 1000) == set()
+    cpu.used = 2100.0
+    assert unread.left({1: _SOCKET._replace(changes=4)}, 1000) == {1}
+
+
+def test_never() -> None:
+    cpu = _Cpu()
+    unread = Unread(cpu)
+    empty, nobodys, gone = _SOCKET._replace(rcv=0), _SOCKET._replace(tid=0), _SOCKET._replace(tid=8)
+    for used in (100.0, 5000.0):
+        cpu.used = used
+        assert unread.left({1: empty, 2: nobodys, 3: gone}, 1000) == set()
+        assert unread.left({1: _SOCKET}, 0) == set()
+
+
+def test_a_gap_starts_anew() -> None:
+    """The address may be another socket's by then."""
+    cpu = _Cpu()
+    unread = Unread(cpu)
+    unread.left({1: _SOCKET}, 1000)
+    unread.left({}, 1000)
+    cpu.used = 1100.0
+    assert unread.left({1: _SOCKET}, 1000) == set()
+
+
+def test_cpu_time_of_a_thread() -> None:
+    used = cpu_ms(threading.get_native_id())
+    assert used is not None and abs(used - sum(os.times()[:2]) * 1000) < 5000
+    assert cpu_ms(0x3FFFFF) is None

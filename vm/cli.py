@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command lines of vm/build and vm/run. They use argparse, because they also run before anything is installed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from vm import bpf, checkout, custom, emulator, image, initrd, qemu, session
+from vm.host import VmError, need_programs
+
+__all__ = ["build", "run"]
+
+_MAX_CPUS = 64
+_MIN_MEMORY, _MAX_MEMORY = 128, 1 << 20  # MB
+_MAX_LATENCY = 10_000  # ms
+
+
+def build(argv: list[str] | None = None) -> int:
+    """Entry point of vm/build."""
+    parser = argparse.ArgumentParser(prog="vm/build", description="Build the image and what runs in it.")
+    default = image.Source.from_environment()
+    parser.add_argument("--mirror", default=default.mirror, metavar="URL",
+                        help="Debian mirror (COSCHED_MIRROR; %(default)s)")
+    parser.add_argument("--snapshot", default=default.snapshot, metavar="DATE",
+                        help="a day of snapshot.debian.org, e.g. 20261101T000000Z (COSCHED_SNAPSHOT)")
+    parser.add_argument("--rebuild", action="store_true", help="make the image anew even when nothing changed")
+    options = parser.parse_args(argv)
+    return _guarded(lambda: _build(image.Source(options.mirror, options.snapshot), options.rebuild))
+
+
+def _build(source: image.Source, rebuild: bool) -> int:
+    made = image.ensure(source, rebuild=rebuild)
+    emulator.ensure(source)
+    initrd.ensure(made, made.modules)
+    bpf.ensure(made)
+    print(made.path)
+    return 0
+
+
+def run(argv: list[str] | None = None) -> int:
+    """Entry point of vm/run."""
+    options = _run_parser().parse_args(argv)
+    return _guarded(lambda: _run(options))
+
+
+def _run_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vm/run", description="Run a command as root in a fresh virtual machine, this checkout at /src.",
+        epilog="Exit status: the command's; 124: it did not end in time; 125: the guest died or ran out of memory.",
+    )
+    add = parser.add_argument
+    add("--cpus", type=_between("CPUs", 1, _MAX_CPUS), default=2, metavar="N", help="default %(default)s")
+    add("--memory", type=_between("MB", _MIN_MEMORY, _MAX_MEMORY), default=1024, metavar="MB",
+        help="default %(default)s")
+    add("--swap", type=_swap, default=(0, 0), metavar="MB[:MS]",
+        help="a swap device, beside the memory, each request taking MS milliseconds of guest time")
+    add("--icount", action="store_true", help="guest time counts instructions: timings repeat within 1 %%")
+    add("--one-thread", action="store_true",
+        help="emulate all CPUs in one thread, in turns of up to 0.1 s; without it a kernel that patches itself often "
+        "dies of it, rarely, on a busy host")
+    add("--kernel", type=_file, metavar="PATH", help="another kernel: a bzImage or vmlinux, lib/modules beside it")
+    add("--timeout", type=_seconds, metavar="S", help="end the guest after S seconds, status 124")
+    add("--out", type=Path, metavar="DIR", help="where to put what the command leaves in /out")
+    add("--init", choices=("minimal", "systemd"), default="minimal", help="process 1 of the guest")
+    add("--append", default="", metavar="ARGS", help="more kernel command line")
+    add("--monitor", type=Path, metavar="SOCKET", help="QEMU's text monitor on a Unix socket, e.g. for sendkey")
+    add("--tty", action="store_true", help="give the command this terminal")
+    add("--timing", action="store_true", help="tell on stderr how long the boot took")
+    add("--env", action="append", type=_variable, default=[], metavar="NAME=VALUE",
+        help="set in the command's environment")
+    add("command", nargs="+", metavar="CMD")
+    return parser
+
+
+def _between(unit: str, low: int, high: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high} ({unit})")
+        return int(text)
+    return convert
+
+
+def _swap(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,7})(?::(\d{1,5}))?", text)
+    size, latency = (int(match.group(1)), int(match.group(2) or 0)) if match else (0, 0)
+    if not 1 <= size <= _MAX_MEMORY or latency > _MAX_LATENCY:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not MB or MB:MS with 1 to {_MAX_MEMORY} MB of swap and 0 to {_MAX_LATENCY} ms for a request")
+    return size, latency
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d*)?", text) or float(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return float(text)
+
+
+def _file(text: str) -> Path:
+    if not os.access(text, os.R_OK) or not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file that can be read")
+    return Path(text)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _environment(extra: list[tuple[str, str]]) -> dict[str, str]:
+    return {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "USER": "root",
+        "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb"), "PYTHONPATH": "/src",
+        "COSCHED_BPF_DIR": "/usr/lib/cosched", "COSCHED_COMMIT": checkout.commit(), **dict(extra),
+    }
+
+
+def _machine(options: argparse.Namespace) -> qemu.Machine:
+    """Return the machine the options ask for, with everything it boots built."""
+    made = image.ensure()
+    disks: list[Path | None] = [made.disk, checkout.ensure(made)]
+    vmlinux = made.kernel.vmlinux
+    modules: Path | None = made.modules
+    if options.kernel is not None:
+        own = custom.load(options.kernel)
+        vmlinux, modules = own.vmlinux, own.modules
+        disks.append(custom.modules_disk(own, made))
+    swap, latency = options.swap
+    return qemu.Machine(
+        emulator=tuple(emulator.ensure()), vmlinux=vmlinux, initrd=initrd.ensure(made, modules, pmem=options.icount),
+        disks=tuple(disk for disk in disks if disk is not None), cpus=options.cpus, memory=options.memory, swap=swap,
+        swap_latency=latency, icount=options.icount, one_thread=options.one_thread, init=options.init,
+        append=options.append, monitor=options.monitor,
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    need_programs(["mke2fs", "git", "setpriv"])
+    command = session.Command(tuple(options.command), _environment(options.env), options.tty, options.out)
+    one = session.Session(_machine(options), command, options.timeout)
+    try:
+        return one.run()
+    finally:
+        if options.timing:
+            print(f"vm/run: first command after {one.wall:.2f} s, at guest uptime {one.uptime:.2f} s", file=sys.stderr)
+
+
+def _report(sentence: str, detail: str = "") -> None:
+    if detail:
+        print("\n".join(f"| {line}" for line in detail.splitlines()), file=sys.stderr)
+    print(f"vm: {sentence}", file=sys.stderr)
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """Run work and turn what can go wrong into a sentence and an exit status."""
+    def terminated(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+    signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGHUP, terminated)
+    try:
+        return work()
+    except VmError as err:
+        _report(str(err), err.detail)
+        return session.TIMED_OUT if isinstance(err, session.TimedOutError) else session.BROKEN
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT

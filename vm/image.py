@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Makes the guest's root file system: Debian by mmdebstrap, in the cache under a key made of everything that shapes it.
+
+The image holds packages and a kernel only. This checkout, the compiled BPF objects and the guest's init are brought
+in at run time, so a change to them never rebuilds it.
+
+An entry of the cache, image-<key>/:
+    rootfs/    the unpacked root; its compiler builds the BPF objects and the guest's init
+    root.img   the same as ext4, which guests boot from through a copy-on-write layer
+    kernel/    what was taken out of the kernel package, see kernel.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pwd
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from vm import kernel
+from vm.host import VmError, cache_dir, content_key, fresh_dir, locked, need_programs, prune, run, stage
+
+__all__ = ["DEFAULT_MIRROR", "SUITE", "Image", "Source", "bootstrap", "ensure"]
+
+SUITE = "forky"  # the first suite whose cloud kernel has sched_ext with all of its kfuncs in BTF
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+SNAPSHOTS = "http://snapshot.debian.org/archive/debian"
+
+_HERE = Path(__file__).parent
+_RECIPE = "1"  # raise when the way the image is made changes its content
+_NEEDED_MB = 5000  # of disk: the unpacked root, its image, what guests write
+_IMAGE_MB = 3072  # size of the file system; sparse, so what is not used costs nothing
+_EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
+_HOOKS = (
+    'mkdir -p "$1/src" "$1/out" "$1/host" "$1/usr/lib/cosched"',
+    # The guest has no persistent identity: systemd makes one per boot, and root may log in on a console.
+    ': > "$1/etc/machine-id"; echo cosched > "$1/etc/hostname"',
+    'chroot "$1" passwd --quiet -d root',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where the packages come from."""
+
+    mirror: str = DEFAULT_MIRROR
+    snapshot: str = ""
+
+    @classmethod
+    def from_environment(cls) -> Source:
+        """Return the source that COSCHED_MIRROR and COSCHED_SNAPSHOT ask for."""
+        return cls(os.environ.get("COSCHED_MIRROR") or DEFAULT_MIRROR, os.environ.get("COSCHED_SNAPSHOT", ""))
+
+    @property
+    def url(self) -> str:
+        """The address given to apt."""
+        return f"{SNAPSHOTS}/{self.snapshot}" if self.snapshot else self.mirror
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """One finished image in the cache."""
+
+    path: Path
+
+    @property
+    def rootfs(self) -> Path:
+        """The unpacked root directory."""
+        return self.path / "rootfs"
+
+    @property
+    def disk(self) -> Path:
+        """The ext4 image guests boot from."""
+        return self.path / "root.img"
+
+    @property
+    def kernel(self) -> kernel.Kernel:
+        """The image's own kernel."""
+        return kernel.Kernel(self.path / "kernel")
+
+    @property
+    def modules(self) -> Path:
+        """The modules of the image's kernel."""
+        return self.rootfs / "usr/lib/modules" / self.kernel.release
+
+    @property
+    def key(self) -> str:
+        """Names this image in the keys of what is built with it."""
+        return self.path.name.removeprefix("image-")
+
+
+def packages() -> list[str]:
+    """Return the package list, a trailing "-" meaning "not this one"."""
+    return kernel.read_words(_HERE / "packages.txt")
+
+
+def ensure(source: Source | None = None, *, rebuild: bool = False) -> Image:
+    """Return the image for this package list and source, building it when it is not in the cache."""
+    source = source or Source.from_environment()
+    key = content_key(_RECIPE, SUITE, source.url, *packages())
+    image = Image(cache_dir() / f"image-{key}")
+    if image.path.exists() and not rebuild:
+        os.utime(image.path)
+    else:
+        with locked(image.path.name):
+            if rebuild or not image.path.exists():
+                _build(image.path, source)
+        prune("image-*", image.path, days=14)
+    image.kernel.check()
+    return image
+
+
+def _build(path: Path, source: Source) -> None:
+    need_programs(["mmdebstrap", "mke2fs", "zstd"])
+    if (free := shutil.disk_usage(path.parent).free >> 20) < _NEEDED_MB:
+        raise VmError(f"{free} MB are left on the file system of {path.parent}, and an image takes {_NEEDED_MB} MB: "
+                      "free some, or name another place in XDG_CACHE_HOME")
+    with fresh_dir(path) as work:
+        with stage(f"vm: Debian {SUITE} from {source.url}"):
+            bootstrap(work / "rootfs", source, packages(), variant="minbase", hooks=_HOOKS,
+                      log=cache_dir() / "mmdebstrap.log")
+        with stage("vm: kernel, BTF, vmlinux.h"):
+            kernel.extract(work / "rootfs", work / "kernel")
+        with stage("vm: root.img"):
+            _make_disk(work / "rootfs", work / "root.img")
+
+
+def bootstrap(
+    root: Path, source: Source, wanted: Iterable[str], *, variant: str, hooks: Iterable[str] = (), log: Path
+) -> None:
+    """Unpack packages and what they depend on into root; hooks are shell lines with the root as "$1"."""
+    need_programs(["mmdebstrap"] + (["sudo"] if os.geteuid() != 0 else []))
+    options = [
+        # A snapshot, and a mirror that lags, offers a Release file past its date.
+        '--aptopt=Acquire::Check-Valid-Until "false"',
+        '--aptopt=APT::Install-Recommends "false"',
+        '--aptopt=Acquire::Retries "3"',
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
+        *(f"--customize-hook={hook}" for hook in hooks),
+    ]
+    run(
+        ["mmdebstrap", "--mode=root", f"--variant={variant}", f"--include={','.join(wanted)}", *options, SUITE, root,
+         source.url],
+        f"unpacking Debian {SUITE} from {source.url}", root=True, log=log,
+    )
+
+
+def _make_disk(rootfs: Path, disk: Path) -> None:
+    """Write rootfs as an ext4 image without mounting anything."""
+    # No journal and no lazy initialisation: nothing survives a guest, and neither should run in it.
+    features = "^has_journal,^metadata_csum,^resize_inode"
+    run(
+        ["mke2fs", "-q", "-t", "ext4", "-O", features, "-E", "lazy_itable_init=0,nodiscard", "-m", "0", "-L", "cosched",
+         "-d", rootfs, disk, f"{_IMAGE_MB}M"],
+        "making root.img", root=True,
+    )
+    if os.geteuid() != 0:
+        run(["chown", pwd.getpwuid(os.getuid()).pw_name, disk], "handing root.img to the user", root=True)

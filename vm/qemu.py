@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a virtual machine is made of, and the QEMU command line that makes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+__all__ = ["PORTS", "Machine", "command_line", "has_kvm"]
+
+PORTS = ("control", "stdout", "stderr", "stdin", "out")  # virtio-serial ports 1 to 5: enum port in guest/guest.h
+
+_KERNEL_OPTIONS = (
+    "console=ttyS0", "quiet", "loglevel=5",
+    "panic=-1", "oops=panic", "reboot=t",  # with -no-reboot a guest that dies ends QEMU at once
+    "nokaslr", "mitigations=off", "random.trust_cpu=on", "audit=0",
+    "tsc=reliable", "no_timer_check",  # the emulated counters are exact; checking them costs a tenth of a second
+    "8250.nr_uarts=1", "i8042.noaux", "i8042.nokbd",
+    "cryptomgr.notests",  # self-tests that go on for a second after the first command has started
+    "damon_stat.enabled=N",  # a sampling thread that would run beside whatever is measured
+)
+# What systemd would do on a machine that was just installed or has hardware to find; an emulated CPU takes seconds.
+_SYSTEMD_OPTIONS = (
+    "COSCHED_INIT=systemd", "systemd.condition_needs_update=no", "systemd.firstboot=no", "systemd.show_status=no",
+    *(f"systemd.mask={unit}" for unit in (
+        "systemd-udev-trigger.service", "dev-hugepages.mount", "dev-mqueue.mount", "proc-sys-fs-binfmt_misc.automount",
+        "systemd-binfmt.service", "systemd-random-seed.service", "modprobe@efi_pstore.service",
+        "modprobe@drm.service", "modprobe@fuse.service", "sys-fs-fuse-connections.mount",
+        "systemd-ask-password-console.path",
+    )),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """One virtual machine: sizes in MB, latency in ms."""
+
+    emulator: tuple[str, ...]
+    vmlinux: Path
+    initrd: Path
+    disks: tuple[Path, ...]
+    cpus: int = 2
+    memory: int = 1024
+    swap: int = 0
+    swap_latency: int = 0
+    icount: bool = False
+    one_thread: bool = False
+    init: str = "minimal"
+    append: str = ""
+    monitor: Path | None = None
+    extra: tuple[str, ...] = ()
+
+    @property
+    def pmem(self) -> bool:
+        """Whether the disks are memory to the guest.
+
+        A block device answers when the host gets round to it. Where guest time counts instructions, an idle guest's
+        clock jumps ahead meanwhile, by seconds to minutes; reading memory is instructions like any other.
+        """
+        return self.icount
+
+
+def has_kvm() -> bool:
+    """Tell whether guests can run on the CPU itself.
+
+    /dev/kvm alone proves nothing: where the CPU lacks vmx and svm, QEMU opens it and the guest never starts.
+    """
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+        if flags is None or not {"vmx", "svm"} & set(flags.group(1).split()):
+            return False
+        os.close(os.open("/dev/kvm", os.O_RDWR | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _processor(machine: Machine) -> list[str]:
+    if machine.icount:
+        # One instruction is 2^1 ns of guest time, and idle time passes at once.
+        return ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "max", "-seed", "1"]
+    if has_kvm():
+        return ["-accel", "kvm", "-cpu", "host"]
+    return ["-accel", f"tcg,thread={'single' if machine.one_thread else 'multi'}", "-cpu", "max"]
+
+
+def _pmem_mb(machine: Machine) -> int:
+    return sum(disk.stat().st_size >> 20 for disk in machine.disks) if machine.pmem else 0
+
+
+def _memory(machine: Machine) -> str:
+    """Return the memory of the emulated machine: the guest's own, what its swap device holds, page tables for pmem."""
+    own = machine.memory + machine.swap + machine.swap // 50 + _pmem_mb(machine) // 48
+    return f"{own}M,maxmem={own + _pmem_mb(machine) + 4096}M" if machine.pmem else f"{own}M"
+
+
+def _kernel_command_line(machine: Machine) -> str:
+    words = list(_KERNEL_OPTIONS)
+    if machine.icount or not has_kvm():
+        # Spares the kernel timing its delay loop; delays use the time stamp counter, 1 GHz under icount.
+        words.append("lpj=4000000" if machine.icount else "lpj=10000000")
+    if machine.pmem:
+        # Room for memory devices makes the kernel set bounce buffers aside that nothing here needs.
+        words += ["COSCHED_DISKS=pmem", "swiotlb=noforce"]
+    if machine.init == "systemd":
+        words += _SYSTEMD_OPTIONS
+    return " ".join([*words, *machine.append.split()])
+
+
+def _disks(machine: Machine) -> list[str]:
+    """Return the disks, each under a layer that takes the writes and is gone with the guest."""
+    words = []
+    for number, disk in enumerate(machine.disks):
+        name, path = f"disk{number}", str(disk).replace(",", ",,")
+        if machine.pmem:
+            file = f"mem-path={path},size={disk.stat().st_size},share=off,readonly=on,rom=off"
+            words += ["-object", f"memory-backend-file,id={name},{file}", "-device", f"virtio-pmem-pci,memdev={name}"]
+        else:
+            words += ["-drive", f"if=none,id={name},file={path},format=raw,snapshot=on,cache=unsafe",
+                      "-device", f"virtio-blk-pci,drive={name}"]
+    return words
+
+
+def _ports(fds: dict[str, int]) -> list[str]:
+    words = ["-device", "virtio-serial-pci,max_ports=8"]
+    for number, name in enumerate(PORTS, 1):
+        words += [
+            "-chardev", f"socket,id={name},fd={fds[name]}",
+            "-device", f"virtserialport,chardev={name},nr={number},name={name}",
+        ]
+    return words
+
+
+def command_line(machine: Machine, fds: dict[str, int], console: Path) -> list[str]:
+    """Return the QEMU command for a machine whose ports are the given sockets and whose console goes to a file."""
+    words = [
+        *machine.emulator, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-machine", "q35,vmport=off,hpet=off,sata=off,smbus=off,usb=off,i8042=on", *_processor(machine),
+        "-smp", str(machine.cpus), "-m", _memory(machine),
+        "-kernel", str(machine.vmlinux), "-initrd", str(machine.initrd), "-append", _kernel_command_line(machine),
+        *_disks(machine), *_ports(fds), "-device", "virtio-keyboard-pci",
+        "-chardev", f"file,id=console,path={str(console).replace(',', ',,')}", "-serial", "chardev:console",
+    ]
+    if machine.monitor is not None:
+        words += ["-monitor", f"unix:{str(machine.monitor).replace(',', ',,')},server=on,wait=off"]
+    return [*words, *machine.extra]

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs one command in one guest: starts QEMU, carries the streams, and ends with the command's status.
+
+The guest's init (guest/session.c) is the other side. It is sent a request, NUL-terminated "key=value" strings ended by
+"end", and answers on the control port in lines:
+
+    start SECONDS                        the command is being started, at this guest uptime
+    end STATUS OOM STDOUT STDERR OUT     it has ended; bytes sent on each port, which may still be on their way
+    fail TEXT                            the guest cannot run it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import os
+import select
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from vm import qemu
+from vm.host import VmError, run
+
+__all__ = ["BROKEN", "TIMED_OUT", "Command", "Session", "TimedOutError"]
+
+TIMED_OUT, BROKEN = 124, 125  # exit statuses, as timeout(1) uses them
+_BOOT_S = 180  # a guest that has not started its command by then, on any machine, never will
+_TRAILING_S = 10  # how long announced bytes may take to arrive
+_CONSOLE_LINES = 40
+_CHUNK = 65536
+
+
+class TimedOutError(VmError):
+    """The command was given less time than it needs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What runs in the guest."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = dataclasses.field(default_factory=dict)
+    tty: bool = False
+    out: Path | None = None
+
+    def request(self, machine: qemu.Machine) -> bytes:
+        """Return the bytes the guest's init reads."""
+        words = [f"arg={arg}" for arg in self.argv] + [f"env={name}={value}" for name, value in self.env.items()]
+        if self.tty:
+            words.append("tty={}x{}".format(*_terminal_size()))
+        if self.out is not None:
+            words.append("out")
+        if machine.swap:
+            words.append(f"swap={machine.swap}:{machine.swap_latency}")
+        return b"".join(os.fsencode(word) + b"\0" for word in [*words, "end"])
+
+
+class Session:
+    """One run. Afterwards uptime and wall hold the seconds, guest's and host's, from the call to the first command."""
+
+    def __init__(self, machine: qemu.Machine, command: Command, timeout: float | None) -> None:
+        self.machine, self.command, self.timeout = machine, command, timeout
+        self.uptime = self.wall = 0.0
+        self._begin = time.monotonic()
+        self._lines = b""
+        self._counts = {"stdout": 0, "stderr": 0, "out": 0}
+        self._ending: tuple[int, bool, dict[str, int]] | None = None
+        self._failure = ""
+        self._archive: BinaryIO | None = None
+        self._input = b""
+        self._input_ended = False
+
+    def run(self) -> int:
+        """Boot, run, and return the exit status; raise VmError (status 125) or TimedOutError (status 124)."""
+        with contextlib.ExitStack() as stack:
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cosched-vm-")))
+            self._console = work / "console"
+            if self.command.out is not None:
+                self._archive = stack.enter_context((work / "out.tar").open("wb+"))
+            ours = self._start(stack)
+            if self.command.tty:
+                stack.enter_context(_raw_terminal(ours["control"]))
+            ours["control"].sendall(self.command.request(self.machine))
+            self._loop(ours)
+            return self._finish()
+
+    def _start(self, stack: contextlib.ExitStack) -> dict[str, socket.socket]:
+        """Start QEMU, to be killed when the stack unwinds, and return our ends of its ports."""
+        ours, theirs = {}, {}
+        for name in qemu.PORTS:
+            ours[name], theirs[name] = (stack.enter_context(end) for end in socket.socketpair())
+        fds = {name: end.fileno() for name, end in theirs.items()}
+        argv = qemu.command_line(self.machine, fds, self._console)
+        self._errors = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        # In a session of its own a terminal's Ctrl-C does not reach it; should we be killed, the kernel ends it.
+        try:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL, stdout=self._errors,
+                stderr=self._errors, pass_fds=list(fds.values()), start_new_session=True,
+            )
+        except FileNotFoundError as err:
+            raise VmError("setpriv is not installed; './just setup' installs what is needed") from err
+        stack.callback(self._kill)
+        for end in theirs.values():
+            end.close()
+        return ours
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _deadline(self) -> float:
+        """Return the moment to give up, and remember in whose name."""
+        started = self.uptime > 0
+        deadline = float("inf") if started else self._begin + _BOOT_S
+        return min(deadline, self._begin + self.timeout if self.timeout else deadline)
+
+    def _loop(self, ours: dict[str, socket.socket]) -> None:
+        """Carry everything until the command's end has been told and all its output is here."""
+        pidfd = os.pidfd_open(self._process.pid)
+        selector = selectors.PollSelector()  # epoll refuses regular files, which stdin may be
+        try:
+            for name in ("control", "stdout", "stderr", "out"):
+                selector.register(ours[name], selectors.EVENT_READ, name)
+            selector.register(pidfd, selectors.EVENT_READ, "dead")
+            self._input_ended = not self._has_input()
+            while not self._complete():
+                self._watch_input(selector, ours["stdin"])
+                left = self._deadline() - time.monotonic()
+                if left <= 0:
+                    raise self._too_late()
+                for key, _ in selector.select(min(left, 3600)):
+                    self._handle(key.data, selector, ours)
+        finally:
+            selector.close()
+            os.close(pidfd)
+
+    def _handle(self, name: str, selector: selectors.BaseSelector, ours: dict[str, socket.socket]) -> None:
+        if name == "stdin":
+            self._pump_input(selector, ours["stdin"])
+        elif name == "dead":
+            self._drain(ours)
+            if not self._complete():
+                raise VmError(self._death(), self.console())
+        elif not self._take(name, ours[name]):
+            selector.unregister(ours[name])
+
+    def _drain(self, ours: dict[str, socket.socket]) -> None:
+        """Take what a guest that is gone has left in the sockets."""
+        for name in ("stdout", "stderr", "out", "control"):
+            while select.select([ours[name]], [], [], 0)[0] and self._take(name, ours[name]):
+                pass
+
+    def _take(self, name: str, port: socket.socket) -> bool:
+        """Take one piece from a port; false at its end."""
+        try:
+            data = port.recv(_CHUNK)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            return False
+        if name == "control":
+            self._hear(data)
+            return True
+        self._counts[name] += len(data)
+        if name == "out":
+            if self._archive is not None:
+                self._archive.write(data)
+        else:
+            _write_all(1 if name == "stdout" else 2, data)
+        return True
+
+    def _hear(self, data: bytes) -> None:
+        *lines, self._lines = (self._lines + data).split(b"\n")
+        for line in lines:
+            word, _, rest = line.decode(errors="replace").partition(" ")
+            if word == "start":
+                self.uptime, self.wall = float(rest), time.monotonic() - self._begin
+            elif word == "end":
+                status, oom, *counts = (int(number) for number in rest.split())
+                self._ending = status, bool(oom), dict(zip(("stdout", "stderr", "out"), counts, strict=True))
+                self._told = time.monotonic()
+            else:
+                raise VmError(f"the guest cannot run the command: {rest}", self.console())
+
+    def _complete(self) -> bool:
+        if self._ending is None:
+            return False
+        if self._counts == self._ending[2]:
+            return True
+        if time.monotonic() - self._told > _TRAILING_S:
+            raise VmError(f"the guest announced {self._ending[2]} bytes of output and {self._counts} arrived")
+        return False
+
+    # The host's standard input.
+
+    def _has_input(self) -> bool:
+        """Tell whether there is an input to carry: a terminal only when the command has one too."""
+        try:
+            return self.command.tty or not os.isatty(0)
+        except OSError:
+            return False
+
+    def _watch_input(self, selector: selectors.BaseSelector, port: socket.socket) -> None:
+        """Wait for the side that must act next: our input, or the guest when it still has to take some."""
+        wanted = None if self._input_ended else port if self._input else 0
+        for key in [key for key in selector.get_map().values() if key.data == "stdin" and key.fileobj is not wanted]:
+            selector.unregister(key.fileobj)
+        if wanted is not None and not any(key.data == "stdin" for key in selector.get_map().values()):
+            selector.register(wanted, selectors.EVENT_WRITE if self._input else selectors.EVENT_READ, "stdin")
+
+    def _pump_input(self, selector: selectors.BaseSelector, port: socket.socket) -> None:
+        """Move one piece of input; at its end the port closes, which the guest reads as the end of the file."""
+        try:
+            if not self._input:
+                self._input = os.read(0, 4096)
+                if self._input:
+                    return
+            else:
+                self._input = self._input[port.send(self._input, socket.MSG_DONTWAIT):]
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            self._input = b""
+        for key in [key for key in selector.get_map().values() if key.data == "stdin"]:
+            selector.unregister(key.fileobj)
+        self._input_ended = True
+        port.shutdown(socket.SHUT_WR)  # after a full close QEMU would drop what the guest has not taken yet
+
+    # The end.
+
+    def console(self) -> str:
+        """Return the last lines of the guest's console, and QEMU's own messages."""
+        text = self._console.read_bytes() if self._console.exists() else b""
+        self._errors.seek(0)
+        lines = text.decode(errors="replace").replace("\r", "").splitlines()[-_CONSOLE_LINES:]
+        return "\n".join([*lines, *self._errors.read().decode(errors="replace").splitlines()[-5:]])
+
+    def _too_late(self) -> VmError:
+        if self.timeout and time.monotonic() - self._begin >= self.timeout:
+            return TimedOutError(f"the command did not end within {self.timeout:g} s", self.console())
+        return VmError(f"the guest did not start the command within {_BOOT_S} s", self.console())
+
+    def _death(self) -> str:
+        status = self._process.wait()
+        if status != 0:
+            return f"QEMU ended with status {status}"
+        console = self._console.read_bytes() if self._console.exists() else b""
+        if b"Oops: int3" in console:
+            return ("the guest's kernel died of a breakpoint that the emulator went on executing after it was taken "
+                    "out: run it again, or with --one-thread")
+        if b"Kernel panic" in console:
+            return "the guest's kernel panicked"
+        return "the guest was shut down before the command ended"
+
+    def _finish(self) -> int:
+        assert self._ending is not None
+        status, oom, _ = self._ending
+        if self._archive is not None and self.command.out is not None:
+            self.command.out.mkdir(parents=True, exist_ok=True)
+            self._archive.flush()
+            if self._counts["out"]:
+                run(["tar", "-x", "--no-same-owner", "-C", self.command.out, "-f", self._archive.name],
+                    "unpacking /out")
+        if oom:
+            raise VmError("the guest ran out of memory and its kernel killed the command; give it more with --memory",
+                          self.console())
+        return status
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        try:
+            data = data[os.write(fd, data):]
+        except BlockingIOError:
+            select.select([], [fd], [])
+
+
+def _terminal_size() -> tuple[int, int]:
+    """Return rows and columns of the terminal on standard input, 24x80 when there is none."""
+    try:
+        rows, cols, _, _ = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8))
+    except OSError as err:
+        if err.errno != errno.ENOTTY:
+            raise
+        rows = cols = 0
+    return rows or 24, cols or 80
+
+
+@contextlib.contextmanager
+def _raw_terminal(control: socket.socket) -> Iterator[None]:
+    """Hand every key to the guest and keep it told of the terminal's size, until the block ends."""
+    if not os.isatty(0):
+        yield
+        return
+    before = termios.tcgetattr(0)
+
+    def resized(_signal: int, _frame: object) -> None:
+        with contextlib.suppress(OSError):
+            control.send("size {} {}\n".format(*_terminal_size()).encode(), socket.MSG_DONTWAIT)
+
+    old = signal.signal(signal.SIGWINCH, resized)
+    try:
+        tty.setraw(0)
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, old)
+        sys.stdout.flush()
