@@ -96,17 +96,19 @@ static __noinline u32 record_position(const struct placing *w, const struct deci
  * Hand the record to whoever reads. Another CPU may have stolen a task since
  * the queue was recorded: what was decided is not what the record would say,
  * and it counts as lost. Nobody else removes from the queue now, and nobody
- * adds to it, so the length tells.
+ * adds to it, so the length tells; and one that a message was to raise may
+ * have been gone before it was recorded.
  */
 static __always_inline void record_output(struct decision *rec, struct rq_ctx *rq, s32 cpu)
 {
 	u32 nr = rec->nr;
+	bool gone = rec->cause == CAUSE_MESSAGE && rec->from == nr;
 	u64 size, err;
 
 	rec->ns = bpf_ktime_get_ns();
 	rec->cpu = cpu;
 	rec->seq = ++rq->seq;
-	if (nr != scx_bpf_dsq_nr_queued(cpu)) {
+	if (gone || nr != scx_bpf_dsq_nr_queued(cpu)) {
 		stats_of(cpu, knobs_now()->rule)[STAT_TRACE_LOST]++;
 		return;
 	}
