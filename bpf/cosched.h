@@ -59,6 +59,12 @@ enum classify_mode {
 	CLASSIFY_MES,		/* parallel iff mes is not zero (CSM sec. 3.1) */
 };
 
+/* What flt of a task is. */
+enum flt_mode {
+	FLT_RATE,		/* major faults in the last second (CCS sec. 3.2) */
+	FLT_PROBABILITY,	/* fault probability (CSM eq. 3, B-CSM-1), per mille */
+};
+
 /* struct rq_task.flags and struct trace_task.flags */
 #define TASK_PARALLEL	1
 #define TASK_CREDIT	2	/* inserted on sleeper credit, not yet run */
@@ -73,7 +79,7 @@ struct rq_task {
 	unsigned int		mes;		/* P*mes + (1-P)*COM, fixed point */
 	unsigned int		com;		/* messages queued now, received + sent */
 	unsigned int		rec;		/* messages queued now, received */
-	unsigned int		flt;		/* major faults in the last second */
+	unsigned int		flt;		/* page faults, see enum flt_mode */
 	unsigned long long	cpu_ns;		/* CPU time used so far */
 };
 
@@ -97,7 +103,7 @@ struct knobs {
 	unsigned int		share_l;	/* L, fixed point: agents use it */
 	unsigned int		top_ms;		/* longest time tops and credits may keep the rest waiting */
 	unsigned int		unread_ms;	/* CPU time after which what is not read is not counted: agents use it */
-	unsigned int		pad;
+	unsigned int		flt;		/* enum flt_mode */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */

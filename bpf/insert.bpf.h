@@ -35,7 +35,7 @@ static __always_inline struct placing *prepare(struct task_struct *p, struct tas
 
 	fill_env(&w->env, k, cause);
 	w->tid = p->pid;
-	w->with_obs = needs_obs(&w->env, k);
+	w->with_obs = k->trace ? k->sensors : needs_obs(&w->env, k);
 	w->passed = 0;
 	w->has_running = w->head = w->bounded = w->gap = 0;
 	w->dry = dry;

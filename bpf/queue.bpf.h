@@ -127,27 +127,11 @@ __noinline bool stays_behind_tail(s32 cpu)
 	qctx = ctx_of(q);
 	if (qctx) {
 		fill_task(&w->other, q, qctx, k, w->with_obs);
+		note_seen(k, w, 0);
 		stays = !may_pass(&w->env, &w->other, &w->h);
 	}
 	bpf_task_release(q);
 	return stays;
-}
-
-static __always_inline void note_overtaken(const struct knobs *k, u32 tid)
-{
-	struct decision *rec;
-	u32 zero = 0, i;
-
-	if (!k->trace)
-		return;
-	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
-	if (!rec)
-		return;
-	i = rec->nr_overtaken;
-	if (i < MAX_OVERTAKEN) {
-		rec->overtaken[i] = tid;
-		rec->nr_overtaken = i + 1;
-	}
 }
 
 /*
@@ -179,6 +163,7 @@ __noinline int walk_queue(s32 cpu, u64 job, u32 from)
 		if (!qctx)
 			continue;
 		fill_task(&w->other, q, qctx, k, w->with_obs);
+		note_seen(k, w, w->passed);
 		if (!may_pass(&w->env, &w->other, &w->h)) {
 			w->stopped = 1;
 		} else if (w->passed >= k->walk_max) {

@@ -73,6 +73,57 @@ __noinline int record_begin(s32 cpu, u32 from)
 	return 0;
 }
 
+/* The record of the decision that is under way, NULL if nobody records. */
+static __always_inline struct decision *record_under_way(const struct knobs *k)
+{
+	u32 zero = 0;
+
+	return k->trace ? bpf_map_lookup_elem(&decision_scratch, &zero) : NULL;
+}
+
+/*
+ * The decision asked about w->other, which @passed others separate from where
+ * it began. Messages and faults come at any time: what counts is what it saw.
+ */
+static __always_inline void note_seen(const struct knobs *k, const struct placing *w, u32 passed)
+{
+	struct decision *rec = record_under_way(k);
+	u32 i;
+
+	if (!rec)
+		return;
+	i = rec->from - 1 - passed;
+	if (i < MAX_TRACE)
+		rec->queue[i].t = w->other;
+}
+
+static __always_inline void note_overtaken(const struct knobs *k, u32 tid)
+{
+	struct decision *rec = record_under_way(k);
+	u32 i;
+
+	if (!rec)
+		return;
+	i = rec->nr_overtaken;
+	if (i < MAX_OVERTAKEN) {
+		rec->overtaken[i] = tid;
+		rec->nr_overtaken = i + 1;
+	}
+}
+
+/* The running task as the decision saw it last. */
+static __always_inline void note_running(const struct knobs *k, const struct task_struct *curr,
+					 const struct placing *w)
+{
+	struct decision *rec = record_under_way(k);
+
+	if (!rec)
+		return;
+	rec->running.tid = curr->pid;
+	rec->running.t = w->running;
+	__builtin_memcpy(rec->running.comm, curr->comm, COMM_LEN);
+}
+
 /* Where the new task stands, counted from the head, before it was there. */
 static __noinline u32 record_position(const struct placing *w, const struct decision *rec)
 {

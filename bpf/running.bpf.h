@@ -162,6 +162,7 @@ static __always_inline bool displace_running(struct task_struct *p, struct task_
 		return false;
 	if (ask) {
 		fill_task(&w->running, curr, cctx, k, w->with_obs);
+		note_running(k, curr, w);
 		if (!may_pass(&w->env, &w->running, &w->h))
 			return false;
 		if (charges(&w->env)) {
@@ -182,19 +183,13 @@ static __always_inline void see_running(struct task_struct *p, s32 cpu, const st
 	struct placing *w = &rq_of(cpu)->w;
 	struct task_struct *curr;
 	struct task_ctx *cctx;
-	struct decision *rec;
-	u32 zero = 0;
 
 	curr = running_on(cpu, &cctx);
 	if (!curr || curr->pid == p->pid)
 		return;
 	w->has_running = 1;
 	fill_task(&w->running, curr, cctx, k, w->with_obs);
-	if (!k->trace)
-		return;
-	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
-	if (rec)
-		record_task(&rec->running, curr, cctx, k);
+	note_running(k, curr, w);
 }
 
 #endif /* RUNNING_BPF_H */

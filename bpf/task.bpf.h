@@ -234,6 +234,27 @@ __noinline int fill_obs(struct rq_task *t, u32 tid)
 	return 0;
 }
 
+/*
+ * The fault probability 1 - res/wrk (CSM eq. 3, B-CSM-1), per mille: the part
+ * of the pages that its process uses which is on swap. The kernel keeps these
+ * counts per CPU in batches; a few dozen pages off are nothing here.
+ */
+static __noinline u32 fault_probability(const struct task_struct *p)
+{
+	struct mm_struct *mm = BPF_CORE_READ(p, mm);
+	s64 res, swapped;
+
+	if (!mm)
+		return 0;
+	res = BPF_CORE_READ(mm, rss_stat[MM_FILEPAGES].count) +
+	      BPF_CORE_READ(mm, rss_stat[MM_ANONPAGES].count) +
+	      BPF_CORE_READ(mm, rss_stat[MM_SHMEMPAGES].count);
+	swapped = BPF_CORE_READ(mm, rss_stat[MM_SWAPENTS].count);
+	if (swapped <= 0)
+		return 0;
+	return res <= 0 ? 1000 : 1000 * (u64)swapped / (u64)(res + swapped);
+}
+
 /* insert_RQ's question, asked of a queued task or of the running one. */
 __noinline int may_pass(const struct insert_env *env, const struct rq_task *q,
 			const struct rq_task *h)
@@ -255,8 +276,11 @@ static __always_inline void fill_task(struct rq_task *t, const struct task_struc
 	t->mes = tctx->mes;
 	t->com = t->rec = t->flt = 0;
 	t->cpu_ns = p->se.sum_exec_runtime;
-	if (with_obs)
-		fill_obs(t, p->pid);
+	if (!with_obs)
+		return;
+	fill_obs(t, p->pid);
+	if (k->flt == FLT_PROBABILITY)
+		t->flt = fault_probability(p);
 }
 
 static __always_inline void fill_env(struct insert_env *env, const struct knobs *k, u32 cause)

@@ -99,8 +99,8 @@ def tasks(jid: str | None, as_json: bool) -> None:
     """List the tasks of the jobs, and the local ones that run or are queued now.
 
     de: overtakes suffered; mes: P·mes + (1-P)·COM; com, rec: messages now queued, received; flt: major faults of the
-    last second; swap-in and thrashing: how long the task has waited for pages so far, by taskstats. de and mes are
-    known of tasks that run or are queued.
+    last second, or with flt=probability the per mille of its pages on swap; swap-in and thrashing: how long the task
+    has waited for pages so far, by taskstats. de and mes are known of tasks that run or are queued.
 
     \b
     Examples:

@@ -260,6 +260,16 @@ _KNOBS = (
         encoding="enum",
     ),
     Knob(
+        "flt",
+        "choice",
+        "rate",
+        "FLT of a task: its major faults of the last second, or the per mille of its process's pages on swap",
+        "CCS §3.2; CSM eq. 3, B-CSM-1",
+        choices=("rate", "probability"),
+        fields=("flt",),
+        encoding="enum",
+    ),
+    Knob(
         "classify",
         "choice",
         "cgroup",

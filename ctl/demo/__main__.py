@@ -32,7 +32,7 @@ from ctl.errors import CoschedError
 __all__ = ["main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
-_DEFAULT_CONFIGS: Final = f"{EEVDF},rr,csm"
+_DEFAULT_CONFIGS: Final = f"{EEVDF},rr,csm,csm+flt=probability"
 _TIMEOUT_S: Final = 900  # for one guest; one needs about 100 s where nothing else runs
 
 
@@ -146,7 +146,9 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     configs = list(dict.fromkeys(text.split(",")))
     for config in configs:
         if config != EEVDF:
-            policy.find_policy(config)
+            name, *knobs = config.split("+")
+            policy.find_policy(name)
+            policy.parse_assignments(knobs)
     return configs
 
 
@@ -170,7 +172,7 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     show_default=True,
     callback=_configs,
     metavar="LIST",
-    help=f"{EEVDF} (the kernel's own scheduler) and policies, with commas between them.",
+    help=f"{EEVDF} (the kernel's own scheduler) and policies, with commas between them; a policy's knobs follow a +.",
 )
 @click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option(

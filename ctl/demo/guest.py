@@ -3,10 +3,10 @@
 
     python3 -m ctl.demo.guest CONFIG SCENARIO [--top]
 
-CONFIG is "eevdf" or a policy's name, SCENARIO what `Scenario.to_json` wrote. Prints one JSON object per line while it
-goes on: "phase", "at" (s), and in the phase "run" "seconds" since the jobs began, "jobs" (share done of each),
-"swapped_kb" (of each), "swapins" and "overloaded" (the agent's verdict; null without an agent). The measurement is
-left in /out/result.json.
+CONFIG is "eevdf" or a policy, with knobs as in "csm+flt=probability"; SCENARIO what `Scenario.to_json` wrote. Prints
+one JSON object per line while it goes on: "phase", "at" (s), and in the phase "run" "seconds" since the jobs began,
+"jobs" (share done of each), "swapped_kb" (of each), "swapins" and "overloaded" (the agent's verdict; null without an
+agent). The measurement is left in /out/result.json.
 
 What makes runs comparable: the jobs wait at a gate until everything is in place; what idles (the agent, too) is pushed
 out to swap, program files are locked in memory and all but the scenario's room is held, so that every configuration
@@ -69,7 +69,8 @@ class Stage:
         with contextlib.ExitStack() as stack:
             if self.config != EEVDF:
                 self.tell("load")
-                _ctl("load", "--policy", self.config)
+                name, *knobs = self.config.split("+")
+                _ctl("load", "--policy", name, *(word for knob in knobs for word in ("--set", knob)))
                 stack.callback(_ctl, "unload")
             self.tell("start")
             for name, job in self.scenario.jobs.items():

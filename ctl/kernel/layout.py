@@ -25,6 +25,7 @@ from ctl.errors import CoschedError
 __all__ = [
     "CAUSE_NAMES",
     "CLASSIFY",
+    "FLT",
     "HEADER",
     "OVERLOAD",
     "RULES",
@@ -99,6 +100,7 @@ RULE_NAMES = tuple(RULES)
 CAUSE_NAMES = tuple(_words("insert_cause", "CAUSE_"))
 OVERLOAD = _words("overload_mode", "OVERLOAD_")
 CLASSIFY = _words("classify_mode", "CLASSIFY_")
+FLT = _words("flt_mode", "FLT_")
 
 _FIXED_ONE = 1 << constant("MES_SHIFT")
 

@@ -10,6 +10,7 @@ from typing import TypedDict
 __all__ = [
     "Pressure",
     "enable_seq",
+    "fault_probability",
     "has_sched_ext",
     "hotplug_seq",
     "loadavg",
@@ -25,6 +26,7 @@ __all__ = [
 _SCX = Path("/sys/kernel/sched_ext")
 _CPUS = Path("/sys/devices/system/cpu")
 _PROC = Path("/proc")
+_PAGES = ("VmRSS", "VmSwap")
 
 
 class Pressure(TypedDict):
@@ -90,6 +92,17 @@ def meminfo() -> dict[str, int]:
         name, value, *unit = line.replace(":", " ").split()
         found[name] = int(value) * (1024 if unit == ["kB"] else 1)
     return found
+
+
+def fault_probability(tid: int) -> int:
+    """The per mille of its process's pages that are on swap, as fault_probability() in task.bpf.h; 0 if it is gone."""
+    try:
+        lines = (_PROC / str(tid) / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    kb = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines) if name in _PAGES}
+    used = sum(kb.values())
+    return 1000 * kb["VmSwap"] // used if used else 0
 
 
 def vmstat() -> dict[str, int]:

@@ -24,7 +24,7 @@ class Task(TypedDict):
     mes: float  # P*mes + (1-P)*COM, messages
     com: int  # messages queued now, received and sent
     rec: int  # messages queued now, received
-    flt: int  # major faults in the last second
+    flt: int  # major faults in the last second, or per mille of its pages on swap
     jid: NotRequired[str | None]  # the job, None for a local task; absent where the agent did not look it up
 
 

@@ -227,17 +227,19 @@ class Report:
         return row
 
     def _observed(self, tid: int) -> dict[str, int]:
-        """com, rec and flt of a task that is in no ready queue, from the sensors."""
+        """com, rec and flt of a task that is in no ready queue, as the scheduler would see them."""
         sensors = self._agent.sensors.reading()
         if sensors is None:
             return {}
         seen = sensors.observation(tid)
-        if seen is None:
-            return {"com": 0, "rec": 0, "flt": 0}
+        if self._agent.knobs()["flt"] == "probability":
+            flt = sysinfo.fault_probability(tid)
+        else:
+            flt = seen.faults_last_second(time.monotonic_ns()) if seen else 0
         return {
-            "com": max(0, seen.rcv) + max(0, seen.snd),
-            "rec": max(0, seen.rcv),
-            "flt": seen.faults_last_second(time.monotonic_ns()),
+            "com": max(0, seen.rcv) + max(0, seen.snd) if seen else 0,
+            "rec": max(0, seen.rcv) if seen else 0,
+            "flt": flt,
         }
 
     def add_delays(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
