@@ -167,6 +167,11 @@ class Recorder:
         self._thread.join()
 
     @property
+    def count(self) -> int:
+        """How many were recorded so far."""
+        return len(self._raw)
+
+    @property
     def decisions(self) -> list[dict[str, Any]]:
         """What was recorded, oldest first."""
         return [trace.decode(record) for record in self._raw]
