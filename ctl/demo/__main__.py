@@ -32,7 +32,7 @@ from ctl.errors import CoschedError
 __all__ = ["main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
-_DEFAULT_CONFIGS: Final = f"{EEVDF},rr,csm,csm+flt=probability"
+_DEFAULT_CONFIGS: Final = f"{EEVDF},rr,csm"
 _TIMEOUT_S: Final = 900  # for one guest; one needs about 100 s where nothing else runs
 
 

@@ -5,11 +5,19 @@
 from __future__ import annotations
 
 from ctl.kernel import layout
+from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
 from tests.kselftest.node import Recorder, job, loaded, mismatches, spawned
 
 _SECONDS = 10.0  # per rule, at most
 _MOST = 100  # decisions that are taken again: an emulated CPU needs a second for them; `just replay` takes them all
+
+
+def _recorded(scheduler: Scheduler, rule: str) -> Recorder:
+    """As many decisions as are taken again, or more."""
+    with Recorder(scheduler) as recorder:
+        ktap.until(lambda: recorder.count >= _MOST, f"{rule}: {_MOST} decisions", _SECONDS)
+    return recorder
 
 
 def _ordered(overload: str) -> None:
@@ -24,9 +32,7 @@ def _ordered(overload: str) -> None:
     ):
         for rule, number in layout.RULES.items():
             scheduler.write_knobs(rule=number)
-            with Recorder(scheduler) as recorder:
-                ktap.until(lambda recorder=recorder: recorder.count >= _MOST, f"{rule}: {_MOST} decisions", _SECONDS)
-            recorders[rule] = recorder
+            recorders[rule] = _recorded(scheduler, rule)
     for rule, recorder in recorders.items():
         decisions = [one for one in recorder.first(_MOST) if one["rule"] == rule]
         wrong = mismatches(decisions)
