@@ -40,6 +40,7 @@ TIMED_OUT, BROKEN = 124, 125  # exit statuses, as timeout(1) uses them
 _BOOT_S = 180  # a guest that has not started its command by then, on any machine, never will
 _TRAILING_S = 10  # how long announced bytes may take to arrive
 _CONSOLE_LINES = 40
+_PANIC_LINES = 120
 _CHUNK = 65536
 
 
@@ -244,11 +245,13 @@ class Session:
     # The end.
 
     def console(self) -> str:
-        """Return the last lines of the guest's console, and QEMU's own messages."""
+        """Return the last lines of the guest's console, a panic from its first on, and QEMU's own messages."""
         text = self._console.read_bytes() if self._console.exists() else b""
         self._errors.seek(0)
-        lines = text.decode(errors="replace").replace("\r", "").splitlines()[-_CONSOLE_LINES:]
-        return "\n".join([*lines, *self._errors.read().decode(errors="replace").splitlines()[-5:]])
+        lines = text.decode(errors="replace").replace("\r", "").splitlines()
+        panic = next((i for i, line in enumerate(lines) if "Kernel panic" in line), len(lines))
+        shown = lines[min(panic, max(0, len(lines) - _CONSOLE_LINES)):][:_PANIC_LINES]
+        return "\n".join([*shown, *self._errors.read().decode(errors="replace").splitlines()[-5:]])
 
     def _too_late(self) -> VmError:
         if self.timeout and time.monotonic() - self._begin >= self.timeout:
