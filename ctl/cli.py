@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.cli_common import JSON, Group, emit, settings, table
 from ctl.errors import FAILED, USAGE, CoschedError
 
@@ -92,7 +92,7 @@ def _options(name: str, assignments: tuple[str, ...]) -> Any:
     """What to start an agent with, checked. Raises CoschedError (status 2)."""
     from ctl.daemon import Options
 
-    return Options(policy.find_policy(name).name, policy.parse_assignments(assignments))
+    return Options(policy.find_policy(name).name, knob_values.parse_assignments(assignments))
 
 
 @cli.command()
@@ -169,8 +169,8 @@ def switch(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
       ctl switch csm-bounded --set mno=8
     """
     row = policy.find_policy(name)
-    values = policy.parse_assignments(assignments)
-    policy.check_live(values)
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
     from ctl.node.protocol import Client
 
     with Client() as connection:
@@ -217,8 +217,8 @@ def set_(assignments: tuple[str, ...], as_json: bool) -> None:
       ctl set mno=4
       ctl set mnol=2 mnod=20 overload=on
     """
-    values = policy.parse_assignments(assignments)
-    policy.check_live(values)
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
     from ctl.node.protocol import Client
 
     with Client() as connection:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ctl.kernel import layout
-from ctl.policy import KNOBS, Knob, Value, find_policy, shown
+from ctl.knob_values import shown
+from ctl.policy import KNOBS, Knob, Value, find_policy
 
 __all__ = ["decode", "encode"]
 

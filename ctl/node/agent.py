@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import knobs as encoding
 from ctl.kernel.cgroups import JobCgroups
@@ -221,13 +221,13 @@ class Agent:
     def knobs(self) -> dict[str, policy.Value]:
         """Every knob's value now, as the kernel has it."""
         values = encoding.decode(self.scheduler.read_knobs())
-        return policy.shown({**values, "watchdog_ms": self.watchdog_ms})
+        return knob_values.shown({**values, "watchdog_ms": self.watchdog_ms})
 
     async def change(self, name: str | None, values: dict[str, object]) -> None:
         """Another policy, other knob values, or both: one write, all or nothing. Raises CoschedError (status 2)."""
         row = self.policy if name is None else policy.find_policy(name)
-        policy.check_live(values)
-        checked = policy.check_all(values)
+        knob_values.check_live(values)
+        checked = knob_values.check_all(values)
         async with self._switching:
             before = self.knobs()
             if checked.get("sensors") == "on":

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.kernel import sysinfo
 from ctl.node import overload
 from ctl.node.rates import Rates
@@ -80,7 +80,7 @@ class Report:
         """What `ctl status --json` prints."""
         agent = self._agent
         knobs, counters = agent.knobs(), agent.scheduler.stats()
-        default = policy.shown(policy.defaults())
+        default = knob_values.shown(policy.defaults())
         return {
             "loaded": True,
             "policy": agent.policy.name,
