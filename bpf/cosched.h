@@ -23,6 +23,7 @@
 #define MAX_OVERTAKEN	128
 #define COMM_LEN	16
 #define MSG_SLOTS	64	/* messages for queued tasks, awaiting dispatch, per CPU */
+#define MIN_SLICE_NS	1000000	/* L = 0 still leaves a task this: a slice of 0 would withhold it */
 
 /* Insert rules: how insert_RQ orders. A policy (ctl/policy.py) names one. */
 enum insert_rule {
@@ -57,6 +58,12 @@ enum overload_mode {
 enum classify_mode {
 	CLASSIFY_CGROUP,	/* parallel iff in a job cgroup */
 	CLASSIFY_MES,		/* parallel iff mes is not zero (CSM sec. 3.1) */
+};
+
+/* What Set_Quantum needs to know of a job, map "job_states", key: its cgroup id. No entry: JOB_FREE. */
+enum job_state {
+	JOB_FREE,
+	JOB_SLOWED,		/* LOCAL: a local user is present on another node that holds it */
 };
 
 /* struct rq_task.flags and struct trace_task.flags */
@@ -97,6 +104,10 @@ struct knobs {
 	unsigned int		share_l;	/* L, fixed point: agents use it */
 	unsigned int		top_ms;		/* longest time tops and credits may keep the rest waiting */
 	unsigned int		unread_ms;	/* CPU time after which what is not read is not counted: agents use it */
+	unsigned int		set_quantum;	/* CCS Alg. 2 is on */
+	unsigned int		local_user;	/* the agent's verdict: a local user is present */
+	unsigned int		slowed_jobs;	/* jobs that are JOB_SLOWED in job_states */
+	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
 	unsigned int		pad;
 };
 

@@ -236,10 +236,11 @@ def policies(as_json: bool) -> None:
     Example:
       ctl policies
     """
-    rows = [(p.name, p.rule, p.meaning, p.reference) for p in policy.POLICIES.values()]
+    columns = ("name", "rule", "meaning", "modules", "reference")
+    rows = [(p.name, p.rule, p.meaning, knob_values.modules(p), p.reference) for p in policy.POLICIES.values()]
     knobs = [(k.name, k.range, _word(k.default), k.meaning, k.reference) for k in policy.KNOBS.values()]
     everything = {
-        "policies": [dict(zip(("name", "rule", "meaning", "reference"), row, strict=True)) for row in rows],
+        "policies": [dict(zip(columns, row, strict=True)) for row in rows],
         "knobs": [
             {
                 "name": k.name,
@@ -255,7 +256,7 @@ def policies(as_json: bool) -> None:
     }
 
     def people() -> None:
-        table(("policy", "insert rule", "order of the ready queue", "source"), rows)
+        table(("policy", "insert rule", "order of the ready queue", "contract", "source"), rows)
         click.echo()
         table(("knob", "allowed", "default", "meaning", "source"), knobs)
 

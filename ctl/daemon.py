@@ -243,7 +243,6 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
     for sentence in cgroups.repair():
         _log.info("left by an agent before: %s", sentence)
     values = policy.defaults() | options.knobs
-    watchdog_ms = int(values["watchdog_ms"] or 0)
     remove_pins()
     try:
         scheduler = Scheduler.load(
@@ -251,7 +250,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             encoding.encode(values, options.policy),
             jobs_cgid=cgroups.cgid,
             jobs_level=cgroups.level,
-            watchdog_ms=watchdog_ms,
+            watchdog_ms=int(values["watchdog_ms"] or 0),
         )
         with scheduler:
             enabled = time.monotonic() - began
@@ -261,6 +260,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             # imported now, because the scheduler should not wait for them
             import asyncio
 
+            from ctl.daemon_cluster import join
             from ctl.node.agent import Agent
             from ctl.node.server import open_socket
 
@@ -270,7 +270,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
                 ready({**answer, "pid": os.getpid(), "enabled_s": enabled, "ready_s": took})
 
             async def serve() -> tuple[str, Any]:
-                agent = Agent(scheduler, cgroups, options.policy, watchdog_ms)
+                agent = Agent(scheduler, cgroups, options.policy, values, join)
                 why = await agent.run(open_socket(protocol.SOCKET), up)
                 return why, agent.exit
 

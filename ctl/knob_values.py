@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from ctl.errors import USAGE, CoschedError
-from ctl.policy import KNOBS, POLICIES, Knob, Value, find_knob
+from ctl.policy import KNOBS, MODULES, POLICIES, Knob, Policy, Value, find_knob
 
-__all__ = ["check", "check_all", "check_live", "markdown", "parse", "parse_assignments", "shown"]
+__all__ = ["check", "check_all", "check_live", "markdown", "modules", "parse", "parse_assignments", "shown"]
 
 _WAY_OUT = "`ctl policies` lists them all"
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -105,10 +105,21 @@ def shown(values: Mapping[str, Value]) -> dict[str, Value]:
     return {name: known[name] for name in KNOBS if name in known}
 
 
+def modules(policy: Policy) -> str:
+    """The modules of the social contract that a policy has on, in words.
+
+    >>> modules(POLICIES["ccs"]), modules(POLICIES["rr"])
+    ('quantum, memory, events', '')
+    """
+    return ", ".join(module for module in MODULES if policy.has(module))
+
+
 def markdown() -> str:
     """Both tables as the README has them."""
-    lines = ["| policy | insert rule | order of the ready queue | source |", "|---|---|---|---|"]
-    lines += [f"| `{p.name}` | `{p.rule}` | {p.meaning} | {p.reference} |" for p in POLICIES.values()]
+    lines = ["| policy | insert rule | order of the ready queue | contract | source |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{p.name}` | `{p.rule}` | {p.meaning} | {modules(p) or '–'} | {p.reference} |" for p in POLICIES.values()
+    ]
     lines += ["", "| knob | allowed | default | meaning | source |", "|---|---|---|---|---|"]
     lines += [f"| `{k.name}` | {k.range} | {k.default} | {k.meaning} | {k.reference} |" for k in KNOBS.values()]
     return "\n".join(lines) + "\n"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every policy and every knob, declared once.
 
-A policy is a row: a name and an insert rule of bpf/insert_rq.h. A knob is a row: name, meaning, unit, range,
-default. What a user writes is checked against them in ctl/knob_values.py, which makes the README's tables of them, too.
+A policy is a row: a name, an insert rule of bpf/insert_rq.h, and the modules of the social contract it has on. A knob
+is a row: name, meaning, unit, range, default. What a user writes is checked against them in ctl/knob_values.py, which
+makes the README's tables of them, too.
 
 References are paragraphs of the papers (CSM, CCS, Monito) and ids of the readings taken where they are
 ambiguous (B-...).
@@ -19,6 +20,7 @@ __all__ = [
     "AGENT_FIELDS",
     "DEFAULT_POLICY",
     "KNOBS",
+    "MODULES",
     "POLICIES",
     "Knob",
     "Policy",
@@ -26,6 +28,7 @@ __all__ = [
     "defaults",
     "find_knob",
     "find_policy",
+    "is_on",
 ]
 
 Value = int | float | str | None
@@ -33,8 +36,11 @@ Value = int | float | str | None
 
 DEFAULT_POLICY = "csm"
 
-AGENT_FIELDS = ("rule", "overloaded", "trace")
-"""Fields of struct knobs that no knob sets: the policy's rule, the agent's verdict, a reader of decisions."""
+AGENT_FIELDS = ("rule", "overloaded", "trace", "set_quantum", "local_user", "slowed_jobs", "stretch")
+"""Fields of struct knobs that no knob sets: the policy's rule, the agent's verdicts, a reader of decisions."""
+
+MODULES = ("quantum", "memory", "events")
+"""The knobs, and the columns of the policy table, that switch the parts of CCS beside Insert_RQ (CCS §4, F. 2)."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,13 @@ class Policy:
     rule: str  # insert rule, as in enum insert_rule
     meaning: str
     reference: str
+    quantum: bool = False  # Set_Quantum
+    memory: bool = False  # Set_Memory
+    events: bool = False  # Sending_Events and Receiving_Events
+
+    def has(self, module: str) -> bool:
+        """Whether this row switches a module of MODULES on."""
+        return bool(getattr(self, module))
 
 
 @dataclass(frozen=True)
@@ -111,8 +124,13 @@ _POLICIES = (
         "ccs",
         "ccs",
         "by messages now queued while memory fits, by page faults of the last second once it does not",
-        "CCS Alg. 1, B-CCS-1, B-CCS-3",
+        "CCS Alg. 1 to 3, §4.3, B-CCS-1, B-CCS-3",
+        quantum=True,
+        memory=True,
+        events=True,
     ),
+    Policy("poly", "ccs", "as ccs, without Set_Quantum and events", "CCS §5.1", memory=True),
+    Policy("zhang", "fifo", "as rr: Set_Quantum alone", "CCS §5.1", quantum=True),
 )
 
 _KNOBS = (
@@ -181,6 +199,25 @@ _KNOBS = (
         fields=("quantum_ns",),
         encoding="ms",
     ),
+    Knob("quantum", "choice", "policy",
+         "Set_Quantum: quanta are Def_Q / W, times L for jobs beside a local user; `policy`: as the policy's row says",
+         "CCS Alg. 2", choices=("policy", "on", "off")),
+    Knob("memory", "choice", "policy",
+         "Set_Memory: jobs above their share of memory are stopped while a local user's node swaps; `policy`: as above",
+         "CCS Alg. 3", choices=("policy", "on", "off")),
+    Knob("events", "choice", "policy",
+         "in a cluster: tell the other nodes of a job what happens here, and hear them; `policy`: as above",
+         "CCS §4.3", choices=("policy", "on", "off")),
+    Knob("epoch_ms", "integer", 1000, "an epoch: at its end shares are measured, and Set_Memory decides, at most once",
+         "CCS §3.1, B-CCS-17", unit="ms", low=100, high=60000),
+    Knob("mpl", "integer", 0, "Set_Memory: jobs that the fastest node runs at once, here that times W; 0: any number",
+         "CCS eq. 4, B-CCS-22", unit="jobs", high=1000),
+    Knob("speed", "number", 0, "this node's speed, of which W is made among the nodes of a cluster; 0: as measured",
+         "CCS eq. 1", high=100000),
+    Knob("local_user", "choice", "auto", "is a local user present? auto: by keyboard, mouse and terminals",
+         "CCS §4.4", choices=("auto", "on", "off")),
+    Knob("local_idle_s", "integer", 60, "without input for so long a local user is gone",
+         "CCS §4.4, B-CCS-18", unit="s", low=1, high=86400),
     Knob(
         "credit",
         "choice",
@@ -317,6 +354,16 @@ def find_knob(name: str) -> Knob:
     if knob is None:
         raise CoschedError(f"no knob is called {name!r}: choose one of {', '.join(KNOBS)}", USAGE)
     return knob
+
+
+def is_on(policy: Policy, module: str, values: Mapping[str, Value]) -> bool:
+    """Whether a module of MODULES is on: its knob says, and where that says `policy`, the policy's row.
+
+    >>> is_on(POLICIES["ccs"], "quantum", {"quantum": "policy"}), is_on(POLICIES["ccs"], "quantum", {"quantum": "off"})
+    (True, False)
+    """
+    word = values.get(module, "policy")
+    return policy.has(module) if word == "policy" else word == "on"
 
 
 def defaults() -> dict[str, Value]:

@@ -122,6 +122,7 @@ def _title(pen: Pen) -> Text:
         _knob(pen, "p", "P"),
         _knob(pen, "share_l", "L"),
         _knob(pen, "quantum_ms", "Q", " ms"),
+        f"user at {clean(who)}" if (who := view.get("local_user")) else "",
         up,
     ]
     shown = flow(
