@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 from ctl.cluster.contract import Decision, Sizes
-from ctl.cluster.place import is_member
+from ctl.cluster.place import DIRECTORY, is_member
 from ctl.node.peers import Listener, Peers
 
 __all__ = ["join"]
@@ -34,12 +35,13 @@ class _Agent:
         self._listener.tell(kind, text, **details)
 
 
-def join(listener: Listener) -> Peers | None:
+def join(listener: Listener, directory: Path = DIRECTORY) -> Peers | None:
     """The other nodes, if this one has joined a cluster; its next incarnation. Raises CoschedError, ImportError."""
-    if not is_member():
+    if not is_member(directory):
         return None
     # imported now: nodes without a cluster need no client of the broker
     from ctl.cluster.link import end
+    from ctl.cluster.membership import Files
     from ctl.cluster.relay import Relay
 
     class Joined(Relay):
@@ -71,7 +73,7 @@ def join(listener: Listener) -> Peers | None:
                 await end(self.running)
 
     agent = _Agent(listener)
-    joined = Joined.of_this_node(agent)
+    joined = Joined.of_this_node(agent, Files(directory))
     if joined is not None:
         agent.name = joined.machine.node
     return joined

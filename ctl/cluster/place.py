@@ -11,6 +11,6 @@ __all__ = ["DIRECTORY", "is_member"]
 DIRECTORY = Path(os.environ.get("COSCHED_CLUSTER_DIR", "/etc/cosched/cluster"))
 
 
-def is_member() -> bool:
+def is_member(directory: Path = DIRECTORY) -> bool:
     """Whether this node has joined a cluster."""
-    return (DIRECTORY / "member.json").exists()
+    return (directory / "member.json").exists()
