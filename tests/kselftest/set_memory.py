@@ -46,6 +46,7 @@ def larger_is_stopped_and_goes_on() -> None:
         spawned(*_job("large", large)),
     ):
         ktap.until(lambda: sum(map(sum, map(groups.memory, groups.jids()))) > 0.95 * (small + large), "they grew", 120)
+        ktap.until(lambda: _paged(1.0) > 500, "pages come back with both running", 120)
         before = _paged(2 * _EPOCH_S)
         ktap.note(f"{before:.0f} pages/s read from swap with both running")
         ktap.expect(_contract()["memory"]["stopped"], [], "stopped, with nobody there")
