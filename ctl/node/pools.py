@@ -16,7 +16,7 @@ agent does if both were killed (ctl/daemon.py).
 
 from __future__ import annotations
 
-import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ctl.errors import CoschedError
@@ -27,6 +27,7 @@ __all__ = ["Pools"]
 _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
+_FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
 
 
 class Pools:
@@ -35,7 +36,7 @@ class Pools:
     def __init__(self, cgroups: JobCgroups) -> None:
         self._cgroups = cgroups
         self._stopped: set[str] = set()
-        self._pushing: set[asyncio.Future[None]] = set()
+        self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
         self._set = False
 
     def stopped(self, jid: str) -> bool:
@@ -62,9 +63,7 @@ class Pools:
         self._stopped.add(jid)
         self._cgroups.set_frozen(jid, True)
         self._cgroups.set_low(jid, 0)
-        pushing = asyncio.get_running_loop().run_in_executor(None, self._push_out, jid)
-        self._pushing.add(pushing)
-        pushing.add_done_callback(self._pushing.discard)
+        self._pusher.submit(self._push_out, jid)
 
     def go_on(self, jid: str) -> None:
         """Thaw a job."""
@@ -89,7 +88,9 @@ class Pools:
     def _push_out(self, jid: str) -> None:
         """In a thread: what is frozen needs none of its memory. Ends when the job goes on."""
         try:
-            self._cgroups.await_frozen(jid, _FREEZE_LIMIT)
+            waited = 0.0
+            while jid in self._stopped and waited < _FREEZE_LIMIT and not self._cgroups.await_frozen(jid, _FREEZE_STEP):
+                waited += _FREEZE_STEP
             left = self._cgroups.memory(jid)[0]
             while left > 0 and jid in self._stopped:
                 self._cgroups.push_out(jid, min(_PIECE, left))

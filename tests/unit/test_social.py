@@ -54,11 +54,11 @@ def test_quanta(quantum: int, weight: float, share_l: float, on: bool, user: boo
 
 def test_shares_are_of_the_last_epoch() -> None:
     shares = Shares()
-    shares.roll_over(0.0, 0, 0)
+    shares.roll_over(0.0, 5 * NS, 50 * NS)
     assert (shares.epochs, shares.parallel, shares.busy) == (1, None, None)
-    shares.roll_over(2.0, NS, 4 * NS)
+    shares.roll_over(2.0, 6 * NS, 54 * NS)
     assert (shares.parallel, shares.busy) == (0.25, 2.0)
-    shares.roll_over(3.0, NS, 4 * NS)
+    shares.roll_over(3.0, 6 * NS, 54 * NS)
     assert (shares.parallel, shares.busy) == (None, 0.0), "no CPU time at all"
 
 
