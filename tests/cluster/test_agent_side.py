@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,9 @@ async def joined(agent: Agent, directory: Path) -> Peers:
 
 def test_a_node_without_a_cluster_has_no_peers(tmp_path: Path) -> None:
     assert join(Agent(), tmp_path) is None
+    asked = f"join(None, Path({str(tmp_path)!r})); assert 'nats' not in sys.modules"
+    script = f"import sys; from pathlib import Path; from ctl.daemon_cluster import join; {asked}"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_agent_and_another_node_hear_each_other() -> None:
