@@ -28,6 +28,11 @@
  *   displaces a running task that has no credit (CCS sec. 4.4, B-CCS-31). nice
  *   scales the quantum of a local task by its weight (within 1/16 and 8 times).
  *
+ * The social contract
+ *   With set_quantum, a quantum is Def_Q / W, and that times L for the tasks of
+ *   a job while a local user is present here or on another node that holds the
+ *   job (CCS Alg. 2). Who is present, and where, the agent says.
+ *
  * Example: csm, memory fits, MNO 2, mes in brackets, queue head first:
  *   A(9) runs | B(4) C(0 local, de=1)    E(6) wakes: passes C (de=2), passes B
  *   (de=1), may not pass A:   A | E B C. The next F(7) passes nobody: C is
@@ -246,6 +251,7 @@ void SCX_OP(cosched_cgroup_exit, struct cgroup *cgrp)
 	u64 id = BPF_CORE_READ(cgrp, kn, id);
 
 	bpf_map_delete_elem(&jobs, &id);
+	bpf_map_delete_elem(&job_states, &id);
 }
 
 /* Hotplug: the kernel empties the queue of a CPU that goes; nothing to do but to stay loaded. */

@@ -23,6 +23,7 @@
 #define MAX_OVERTAKEN	128
 #define COMM_LEN	16
 #define MSG_SLOTS	64	/* messages for queued tasks, awaiting dispatch, per CPU */
+#define MIN_SLICE_NS	1000000	/* L = 0 still leaves a task this: a slice of 0 would withhold it */
 
 /* Insert rules: how insert_RQ orders. A policy (ctl/policy.py) names one. */
 enum insert_rule {
@@ -65,6 +66,12 @@ enum flt_mode {
 	FLT_PROBABILITY,	/* fault probability (CSM eq. 3, B-CSM-1), per mille */
 };
 
+/* What Set_Quantum needs to know of a job, map "job_states", key: its cgroup id. No entry: JOB_FREE. */
+enum job_state {
+	JOB_FREE,
+	JOB_SLOWED,		/* LOCAL: a local user is present on another node that holds it */
+};
+
 /* struct rq_task.flags and struct trace_task.flags */
 #define TASK_PARALLEL	1
 #define TASK_CREDIT	2	/* inserted on sleeper credit, not yet run */
@@ -104,6 +111,10 @@ struct knobs {
 	unsigned int		top_ms;		/* longest time tops and credits may keep the rest waiting */
 	unsigned int		unread_ms;	/* CPU time after which what is not read is not counted: agents use it */
 	unsigned int		flt;		/* enum flt_mode */
+	unsigned int		set_quantum;	/* CCS Alg. 2 is on */
+	unsigned int		local_user;	/* the agent's verdict: a local user is present */
+	unsigned int		slowed_jobs;	/* jobs that are JOB_SLOWED in job_states */
+	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */

@@ -118,6 +118,13 @@ struct {
 	__type(value, struct job_stat);
 } jobs SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u32);
+} job_states SEC(".maps");
+
 static __always_inline const struct knobs *knobs_now(void)
 {
 	return &knob_sets.set[knob_sets.active & 1];
@@ -168,13 +175,50 @@ static __always_inline bool is_queued_or_runs(const struct task_struct *p)
 	return p->scx.flags & SCX_TASK_QUEUED;
 }
 
-/* Quantum of a task: nice scales a local task's, within 1/16 and 8 times. */
-static __always_inline u64 slice_of(const struct task_struct *p, const struct knobs *k)
+/* State(T) = LOCAL (CCS sec. 3.2): does a node far away want this job slowed down? */
+static __always_inline bool is_slowed(u64 job)
 {
-	u64 q = k->quantum_ns, slice;
+	u32 *state = bpf_map_lookup_elem(&job_states, &job);
+
+	return state && *state == JOB_SLOWED;
+}
+
+/*
+ * Set_Quantum (CCS Alg. 2): Def_Q / W for every task, times L for one of a
+ * parallel job where a local user is present here or on another of its nodes;
+ * L counts once (B-CCS-14). Never 0: what is to stop is the freezer's.
+ */
+static __always_inline u64 set_quantum(struct task_struct *p, const struct knobs *k)
+{
+	u64 q = k->quantum_ns;
+	struct task_ctx *tctx;
+
+	if (k->stretch)
+		q = q * k->stretch >> MES_SHIFT;
+	if (!any_parallel(k) || !(k->local_user || k->slowed_jobs))
+		return q;
+	tctx = ctx_of(p);
+	if (!tctx || !is_parallel(tctx, k))
+		return q;
+	if (!k->local_user && !is_slowed(tctx->job))
+		return q;
+	q = q * k->share_l >> MES_SHIFT;
+	return q < MIN_SLICE_NS ? MIN_SLICE_NS : q;
+}
+
+/* Quantum of a task: nice scales a local task's, within 1/16 and 8 times; the contract is for tasks of jobs alike. */
+static __always_inline u64 slice_of(struct task_struct *p, const struct knobs *k)
+{
+	u64 q = k->set_quantum ? set_quantum(p, k) : k->quantum_ns, slice;
+	struct task_ctx *tctx;
 
 	if (p->scx.weight == 100)
 		return q;
+	if (any_parallel(k)) {
+		tctx = ctx_of(p);
+		if (tctx && is_parallel(tctx, k))
+			return q;
+	}
 	slice = q * p->scx.weight / 100;
 	return slice < q / 16 ? q / 16 : slice > q * 8 ? q * 8 : slice;
 }

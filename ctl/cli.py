@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.cli_common import JSON, Group, emit, settings, table
 from ctl.errors import FAILED, USAGE, CoschedError
 
@@ -92,7 +92,7 @@ def _options(name: str, assignments: tuple[str, ...]) -> Any:
     """What to start an agent with, checked. Raises CoschedError (status 2)."""
     from ctl.daemon import Options
 
-    return Options(policy.find_policy(name).name, policy.parse_assignments(assignments))
+    return Options(policy.find_policy(name).name, knob_values.parse_assignments(assignments))
 
 
 @cli.command()
@@ -169,8 +169,8 @@ def switch(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
       ctl switch csm-bounded --set mno=8
     """
     row = policy.find_policy(name)
-    values = policy.parse_assignments(assignments)
-    policy.check_live(values)
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
     from ctl.node.protocol import Client
 
     with Client() as connection:
@@ -217,8 +217,8 @@ def set_(assignments: tuple[str, ...], as_json: bool) -> None:
       ctl set mno=4
       ctl set mnol=2 mnod=20 overload=on
     """
-    values = policy.parse_assignments(assignments)
-    policy.check_live(values)
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
     from ctl.node.protocol import Client
 
     with Client() as connection:
@@ -236,10 +236,11 @@ def policies(as_json: bool) -> None:
     Example:
       ctl policies
     """
-    rows = [(p.name, p.rule, p.meaning, p.reference) for p in policy.POLICIES.values()]
+    columns = ("name", "rule", "meaning", "modules", "reference")
+    rows = [(p.name, p.rule, p.meaning, knob_values.modules(p), p.reference) for p in policy.POLICIES.values()]
     knobs = [(k.name, k.range, _word(k.default), k.meaning, k.reference) for k in policy.KNOBS.values()]
     everything = {
-        "policies": [dict(zip(("name", "rule", "meaning", "reference"), row, strict=True)) for row in rows],
+        "policies": [dict(zip(columns, row, strict=True)) for row in rows],
         "knobs": [
             {
                 "name": k.name,
@@ -255,7 +256,7 @@ def policies(as_json: bool) -> None:
     }
 
     def people() -> None:
-        table(("policy", "insert rule", "order of the ready queue", "source"), rows)
+        table(("policy", "insert rule", "order of the ready queue", "contract", "source"), rows)
         click.echo()
         table(("knob", "allowed", "default", "meaning", "source"), knobs)
 

@@ -55,7 +55,7 @@ def jobs(as_json: bool) -> None:
     """List the jobs: what they use, and what the ready queues did for them and to them.
 
     CPU is the number of CPUs in use now. Overtakes are counted since the job began: given, its tasks passed another;
-    suffered, they were passed.
+    suffered, they were passed. state: free, slowed (a local user here or on another of its nodes) or stopped, and why.
 
     \b
     Example:
@@ -67,7 +67,7 @@ def jobs(as_json: bool) -> None:
         found: list[dict[str, Any]] = agent.call("jobs")
     columns = (
         *("job", "tasks", "CPU", "CPU time s", "memory MiB", "swap MiB", "faults", "faults/s"),
-        *("given", "suffered", "frozen"),
+        *("given", "suffered", "state"),
     )
 
     def people() -> None:
@@ -83,7 +83,7 @@ def jobs(as_json: bool) -> None:
                 _number(job["majflt_s"]),
                 str(job["overtakes_given"]),
                 str(job["overtakes_suffered"]),
-                "frozen" if job["frozen"] else "",
+                job["state"] + (f": {job['why']}" if job["why"] else ""),
             )
             for job in found
         ]

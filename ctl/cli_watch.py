@@ -104,6 +104,7 @@ def _loaded(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
     changed = ", ".join(f"{name}={value}" for name, value in answer["changed"].items())
     yield "knobs", changed or "all at their defaults"
     yield "overload", _overload(answer["overload"])
+    yield "contract", _contract(answer["contract"], float(answer["knobs"]["share_l"]))
     yield "sensors", sensors["state"] + (f": {sensors['reason']}" if sensors["reason"] else "")
     yield "jobs", ", ".join(answer["jobs"]) or "none"
     counted = {name: value for name, value in answer["counters"].items() if value}
@@ -121,6 +122,31 @@ def _overload(now: dict[str, Any]) -> str:
     if now["psi_some"] is not None:
         numbers.append(f"PSI some {now['psi_some']:.1f} % full {now['psi_full']:.1f} % of the last 10 s")
     return "\n".join([*lines, "; ".join(numbers)])
+
+
+def _contract(now: dict[str, Any], share_l: float) -> str:
+    """The social contract: who is here, what is set, what came of it."""
+    user, quantum, memory, cluster = now["local_user"], now["quantum"], now["memory"], now["cluster"]
+    modules = ", ".join(f"{name} {'on' if on else 'off'}" for name, on in now["modules"].items())
+    achieved = "no CPU time used" if quantum["achieved_share"] is None else f"{quantum['achieved_share']:.0%} achieved"
+    lines = [
+        f"{modules}; local user {'present' if user['present'] else 'absent'}: {user['why']}",
+        f"quanta: local {quantum['local_ms']:g} ms, parallel {quantum['parallel_ms']:g} ms (L {share_l:g}, "
+        f"W {now['weight']:.2f}, speed {now['speed']:g})",
+        f"CPU of jobs: {quantum['set_share']:.0%} set for one task beside one local, {achieved} in epoch "
+        f"{now['epoch']['number']} ({now['epoch']['ms']} ms)",
+    ]
+    if memory["used"] is not None:
+        held = ", held to it" if memory["held"] else ""
+        bound = f", of at most {memory['mpl_max']}" if memory["mpl_max"] else ""
+        lines.append(
+            f"memory of jobs: {memory['used'] / _MIB:.0f} of {memory['pool'] / _MIB:.0f} MiB{held}, "
+            f"{memory['paged_s']:.0f} pages/s come back; {memory['mpl_now']} jobs run{bound}"
+        )
+    lines += [f"job {one['jid']} stopped: {one['why']}" for one in memory["stopped"]]
+    if cluster is not None:
+        lines.append(f"cluster: {cluster['node']}, broker {cluster['broker'] or 'not connected'}")
+    return "\n".join(lines)
 
 
 def _why_not(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:

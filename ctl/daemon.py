@@ -3,8 +3,8 @@
 
 Two processes. The agent owns the scheduler; when it dies, however it dies, the kernel closes the link and is
 back on its own scheduler. The supervisor, its parent, does nothing but wait, and undoes what the kernel does
-not: frozen jobs, memory limits, pinned maps. If the supervisor is killed, the agent ends in good order. If both are,
-the next `ctl load` repairs, and every command says what happened.
+not: frozen jobs, memory limits, pinned maps; the first two also while the agent is stopped. If the supervisor is
+killed, the agent ends in good order. If both are, the next `ctl load` repairs, and every command says what happened.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _supervise(options: Options, ready: Ready) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _frame: _signal(pid, received))
     _name("cosched-super")
-    _, status = os.waitpid(pid, 0)
+    status = _await_agent(pid)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         why = f"the agent was killed by {signal.Signals(-code).name}"
@@ -176,6 +176,18 @@ def _supervise(options: Options, ready: Ready) -> int:
         files.append_log([why, *repaired])
         return FAILED
     return code
+
+
+def _await_agent(pid: int) -> int:
+    """Wait for the agent's end, and return its status. While it is stopped, no job it has frozen stays so."""
+    from ctl.kernel.cgroups import JobCgroups
+
+    while True:
+        _, status = os.waitpid(pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return status
+        name = signal.Signals(os.WSTOPSIG(status)).name
+        files.append_log([f"the agent was stopped by {name}", *JobCgroups().repair()])
 
 
 def _signal(pid: int, number: int) -> None:
@@ -243,7 +255,6 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
     for sentence in cgroups.repair():
         _log.info("left by an agent before: %s", sentence)
     values = policy.defaults() | options.knobs
-    watchdog_ms = int(values["watchdog_ms"] or 0)
     remove_pins()
     try:
         scheduler = Scheduler.load(
@@ -251,7 +262,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             encoding.encode(values, options.policy),
             jobs_cgid=cgroups.cgid,
             jobs_level=cgroups.level,
-            watchdog_ms=watchdog_ms,
+            watchdog_ms=int(values["watchdog_ms"] or 0),
         )
         with scheduler:
             enabled = time.monotonic() - began
@@ -261,6 +272,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             # imported now, because the scheduler should not wait for them
             import asyncio
 
+            from ctl.daemon_cluster import join
             from ctl.node.agent import Agent
             from ctl.node.server import open_socket
 
@@ -270,7 +282,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
                 ready({**answer, "pid": os.getpid(), "enabled_s": enabled, "ready_s": took})
 
             async def serve() -> tuple[str, Any]:
-                agent = Agent(scheduler, cgroups, options.policy, watchdog_ms)
+                agent = Agent(scheduler, cgroups, options.policy, values, join)
                 why = await agent.run(open_socket(protocol.SOCKET), up)
                 return why, agent.exit
 

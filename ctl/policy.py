@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every policy and every knob, declared once.
 
-A policy is a row: a name and an insert rule of bpf/insert_rq.h. A knob is a row: name, meaning, unit, range,
-default. What a user writes is checked here and nowhere else, so a value that got past this module is a good
-one. The tables of the README come from here too: `python -m ctl.policy --markdown`.
+A policy is a row: a name, an insert rule of bpf/insert_rq.h, and the modules of the social contract it has on. A knob
+is a row: name, meaning, unit, range, default. What a user writes is checked against them in ctl/knob_values.py, which
+makes the README's tables of them, too.
 
 References are paragraphs of the papers (CSM, CCS, Monito) and ids of the readings taken where they are
 ambiguous (B-...).
@@ -11,9 +11,7 @@ ambiguous (B-...).
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ctl.errors import USAGE, CoschedError
@@ -22,20 +20,15 @@ __all__ = [
     "AGENT_FIELDS",
     "DEFAULT_POLICY",
     "KNOBS",
+    "MODULES",
     "POLICIES",
     "Knob",
     "Policy",
     "Value",
-    "check",
-    "check_all",
-    "check_live",
     "defaults",
     "find_knob",
     "find_policy",
-    "markdown",
-    "parse",
-    "parse_assignments",
-    "shown",
+    "is_on",
 ]
 
 Value = int | float | str | None
@@ -43,12 +36,11 @@ Value = int | float | str | None
 
 DEFAULT_POLICY = "csm"
 
-AGENT_FIELDS = ("rule", "overloaded", "trace")
-"""Fields of struct knobs that no knob sets: the policy's rule, the agent's verdict, a reader of decisions."""
+AGENT_FIELDS = ("rule", "overloaded", "trace", "set_quantum", "local_user", "slowed_jobs", "stretch")
+"""Fields of struct knobs that no knob sets: the policy's rule, the agent's verdicts, a reader of decisions."""
 
-_WAY_OUT = "`ctl policies` lists them all"
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+MODULES = ("quantum", "memory", "events")
+"""The knobs, and the columns of the policy table, that switch the parts of CCS beside Insert_RQ (CCS §4, F. 2)."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +51,13 @@ class Policy:
     rule: str  # insert rule, as in enum insert_rule
     meaning: str
     reference: str
+    quantum: bool = False  # Set_Quantum
+    memory: bool = False  # Set_Memory
+    events: bool = False  # Sending_Events and Receiving_Events
+
+    def has(self, module: str) -> bool:
+        """Whether this row switches a module of MODULES on."""
+        return bool(getattr(self, module))
 
 
 @dataclass(frozen=True)
@@ -125,8 +124,13 @@ _POLICIES = (
         "ccs",
         "ccs",
         "by messages now queued while memory fits, by page faults of the last second once it does not",
-        "CCS Alg. 1, B-CCS-1, B-CCS-3",
+        "CCS Alg. 1 to 3, §4.3, B-CCS-1, B-CCS-3",
+        quantum=True,
+        memory=True,
+        events=True,
     ),
+    Policy("poly", "ccs", "as ccs, without Set_Quantum and events", "CCS §5.1", memory=True),
+    Policy("zhang", "fifo", "as rr: Set_Quantum alone", "CCS §5.1", quantum=True),
 )
 
 _KNOBS = (
@@ -195,6 +199,25 @@ _KNOBS = (
         fields=("quantum_ns",),
         encoding="ms",
     ),
+    Knob("quantum", "choice", "policy",
+         "Set_Quantum: quanta are Def_Q / W, times L for jobs beside a local user; `policy`: as the policy's row says",
+         "CCS Alg. 2", choices=("policy", "on", "off")),
+    Knob("memory", "choice", "policy",
+         "Set_Memory: jobs above their share of memory are stopped while a local user's node swaps; `policy`: as above",
+         "CCS Alg. 3", choices=("policy", "on", "off")),
+    Knob("events", "choice", "policy",
+         "in a cluster: tell the other nodes of a job what happens here, and hear them; `policy`: as above",
+         "CCS §4.3", choices=("policy", "on", "off")),
+    Knob("epoch_ms", "integer", 1000, "an epoch: at its end shares are measured, and Set_Memory decides, at most once",
+         "CCS §3.1, B-CCS-17", unit="ms", low=100, high=60000),
+    Knob("mpl", "integer", 0, "Set_Memory: jobs that the fastest node runs at once, here that times W; 0: any number",
+         "CCS eq. 4, B-CCS-22", unit="jobs", high=1000),
+    Knob("speed", "number", 0, "this node's speed, of which W is made among the nodes of a cluster; 0: as measured",
+         "CCS eq. 1", high=100000),
+    Knob("local_user", "choice", "auto", "is a local user present? auto: by keyboard, mouse and terminals",
+         "CCS §4.4", choices=("auto", "on", "off")),
+    Knob("local_idle_s", "integer", 60, "without input for so long a local user is gone",
+         "CCS §4.4, B-CCS-18", unit="s", low=1, high=86400),
     Knob(
         "credit",
         "choice",
@@ -343,112 +366,16 @@ def find_knob(name: str) -> Knob:
     return knob
 
 
-def parse(name: str, text: str) -> Value:
-    """The value that this text gives a knob. Raises CoschedError (status 2) with the allowed range.
+def is_on(policy: Policy, module: str, values: Mapping[str, Value]) -> bool:
+    """Whether a module of MODULES is on: its knob says, and where that says `policy`, the policy's row.
 
-    >>> parse("p", "0.25"), parse("mno", "4"), parse("overload", "on")
-    (0.25, 4, 'on')
+    >>> is_on(POLICIES["ccs"], "quantum", {"quantum": "policy"}), is_on(POLICIES["ccs"], "quantum", {"quantum": "off"})
+    (True, False)
     """
-    knob = find_knob(name)
-    text = text.strip()
-    if knob.kind == "choice":
-        if text not in knob.choices:
-            raise _refusal(knob, text)
-        return text
-    pattern, number = (_INTEGER, int) if knob.kind == "integer" else (_NUMBER, float)
-    # 20 digits are beyond every range, and int() refuses thousands of them in words of its own
-    if len(text) > 20 or not pattern.fullmatch(text):
-        raise _refusal(knob, text)
-    value = number(text)
-    if not knob.low <= value <= knob.high:
-        raise _refusal(knob, text)
-    return value
-
-
-def _refusal(knob: Knob, text: str) -> CoschedError:
-    """The sentence for a value that is not allowed."""
-    got = text if len(text) <= 40 else text[:37] + "..."
-    kind = "a whole number, " if knob.kind == "integer" else ""
-    return CoschedError(f"knob {knob.name} cannot be {got!r}: allowed is {kind}{knob.range}; {_WAY_OUT}", USAGE)
-
-
-def check(name: str, value: object) -> Value:
-    """The value if a knob may have it, as when it comes from JSON. Raises CoschedError (status 2)."""
-    if isinstance(value, bool):
-        return parse(name, "on" if value else "off")
-    if not isinstance(value, int | float | str):
-        return parse(name, "null" if value is None else type(value).__name__)
-    return parse(name, repr(value) if isinstance(value, float) else str(value))
-
-
-def check_all(values: Mapping[str, object]) -> dict[str, Value]:
-    """All values checked, and `mno` replaced by the two knobs it sets; a later one wins over an earlier one.
-
-    >>> check_all({"mno": 4, "mnol": 2})
-    {'mnol': 2, 'mnod': 4}
-    """
-    checked: dict[str, Value] = {}
-    for name, raw in values.items():
-        value = check(name, raw)
-        for target in KNOBS["mno"].fields if name == "mno" else (name,):
-            checked[target] = value
-    return checked
-
-
-def parse_assignments(assignments: Iterable[str]) -> dict[str, Value]:
-    """Values from words like "mno=4". Raises CoschedError (status 2) for the first that is wrong.
-
-    >>> parse_assignments(["mno=4", "overload=on"])
-    {'mnol': 4, 'mnod': 4, 'overload': 'on'}
-    """
-    values: dict[str, Value] = {}
-    for assignment in assignments:
-        name, sign, text = assignment.partition("=")
-        if not sign:
-            raise CoschedError(f"{assignment!r} sets nothing: write KNOB=VALUE, as in mno=2; {_WAY_OUT}", USAGE)
-        values |= check_all({name.strip(): text})
-    return values
-
-
-def check_live(values: Mapping[str, object]) -> None:
-    """Raise CoschedError (status 2) if one of these knobs is fixed while the scheduler runs."""
-    for name in values:
-        if name in KNOBS and not KNOBS[name].live:
-            raise CoschedError(
-                f"knob {name} is fixed while loaded: `ctl unload`, then `ctl load --set {name}=VALUE`",
-                USAGE,
-            )
+    word = values.get(module, "policy")
+    return policy.has(module) if word == "policy" else word == "on"
 
 
 def defaults() -> dict[str, Value]:
     """Every knob but `mno` at its default."""
     return {knob.name: knob.default for knob in KNOBS.values() if knob.name != "mno"}
-
-
-def shown(values: Mapping[str, Value]) -> dict[str, Value]:
-    """The values in the table's order, with `mno`: the value of mnol and mnod, None where they differ."""
-    local, distributed = values.get("mnol"), values.get("mnod")
-    known = {**values, "mno": local if local == distributed else None}
-    return {name: known[name] for name in KNOBS if name in known}
-
-
-def markdown() -> str:
-    """Both tables as the README has them."""
-    lines = ["| policy | insert rule | order of the ready queue | source |", "|---|---|---|---|"]
-    lines += [f"| `{p.name}` | `{p.rule}` | {p.meaning} | {p.reference} |" for p in POLICIES.values()]
-    lines += ["", "| knob | allowed | default | meaning | source |", "|---|---|---|---|---|"]
-    lines += [f"| `{k.name}` | {k.range} | {k.default} | {k.meaning} | {k.reference} |" for k in KNOBS.values()]
-    return "\n".join(lines) + "\n"
-
-
-def _main(arguments: list[str]) -> int:
-    """Print the tables; anything but --markdown is wrong."""
-    if arguments != ["--markdown"]:
-        print("usage: python -m ctl.policy --markdown", file=sys.stderr)
-        return USAGE
-    sys.stdout.write(markdown())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from ctl import policy  # noqa: E402
+from ctl import knob_values  # noqa: E402
 
 _BEGIN = "<!-- policies and knobs: written by `just readme` from ctl/policy.py -->\n"
 _END = "<!-- end of policies and knobs -->\n"
@@ -22,7 +22,7 @@ _END = "<!-- end of policies and knobs -->\n"
 
 def updated(text: str) -> str:
     """Return the README's text with its generated block as ctl/policy.py has it now; the marks must be there."""
-    block = _BEGIN + "\n" + policy.markdown() + "\n" + _END
+    block = _BEGIN + "\n" + knob_values.markdown() + "\n" + _END
     new, count = re.subn(re.escape(_BEGIN) + ".*?" + re.escape(_END), lambda _: block, text, flags=re.DOTALL)
     if count != 1:
         raise SystemExit(

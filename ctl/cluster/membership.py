@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from ctl.cluster.link import Member
+from ctl.cluster.place import DIRECTORY
 from ctl.cluster.wire import check_name
 from ctl.errors import USAGE, CoschedError
 
 __all__ = ["DIRECTORY", "Files", "default_name", "found", "invite", "join", "leave", "next_name", "read_member"]
 
-DIRECTORY = Path(os.environ.get("COSCHED_CLUSTER_DIR", "/etc/cosched/cluster"))
 PORT = 4222  # NATS's own
 _MARK = "cosched1-"  # of an invitation; the number is its version
 _LONGEST = 64 * 1024  # characters of an invitation

@@ -23,7 +23,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from ctl.cluster import wire
 from ctl.cluster.contract import LEASE, Event, Node, Sizes
@@ -84,7 +84,7 @@ class Relay:
         )
 
     @classmethod
-    def of_this_node(cls, node: Node, files: Files | None = None) -> Relay | None:
+    def of_this_node(cls, node: Node, files: Files | None = None) -> Self | None:
         """The relay of this node's membership, a new incarnation; None if it is in no cluster. Raises CoschedError."""
         files = files or Files()
         member = files.member()

@@ -200,13 +200,46 @@ class JobCgroups:
         except OSError as error:
             raise CoschedError(f"job {jid!r} cannot be read: {error.strerror}; it may just have ended") from None
 
+    def memory(self, jid: str) -> tuple[int, int]:
+        """Resident and swapped memory of the job, bytes. Resident is what is mapped: not the cache of its files."""
+        path = self._there(jid)
+        stat = _keyed(path / "memory.stat")
+        return stat["anon"] + stat["file_mapped"], _number(path / "memory.swap.current")
+
+    def cpu_ns(self) -> tuple[int, int]:
+        """CPU time used so far by all jobs, those that have ended included, and by everything on this machine."""
+        jobs, everything = _keyed(self.parent / "cpu.stat"), _keyed(ROOT / "cpu.stat")
+        return 1000 * jobs["usage_usec"], 1000 * everything["usage_usec"]
+
+    def set_pool(self, low: int, high: int | None) -> None:
+        """What all jobs together are protected for, and what they are held to, bytes; None: nothing."""
+        _put(self.parent / "memory.low", str(low))
+        _put(self.parent / "memory.high", "max" if high is None else str(high))
+
+    def set_low(self, jid: str, low: int) -> None:
+        """What one job may have of the pool's protection, bytes."""
+        _put(self.path(jid) / "memory.low", str(low))
+
+    def set_frozen(self, jid: str, frozen: bool) -> None:
+        """Freeze or thaw, without waiting until it is done."""
+        _put(self.path(jid) / "cgroup.freeze", "1" if frozen else "0")
+
+    def push_out(self, jid: str, size: int) -> None:
+        """Reclaim so many bytes of the job; the kernel does less where it cannot."""
+        with contextlib.suppress(OSError):  # EAGAIN: it could not; ENODEV, ENOENT: the job is gone
+            (self.path(jid) / "memory.reclaim").write_text(str(size))
+
     def freeze(self, jid: str, timeout_s: float = 5.0) -> bool:
         """Freeze, and wait until the kernel says that all of it is; False if that took longer."""
-        path = self._there(jid)
-        with (path / "cgroup.events").open("rb", buffering=0) as events:
+        self._there(jid)
+        self.set_frozen(jid, True)
+        return self.await_frozen(jid, timeout_s)
+
+    def await_frozen(self, jid: str, timeout_s: float) -> bool:
+        """Wait until the kernel says that all of the job is frozen; False if that took longer."""
+        with (self._there(jid) / "cgroup.events").open("rb", buffering=0) as events:
             poller = select.poll()
             poller.register(events, select.POLLPRI)
-            (path / "cgroup.freeze").write_text("1")
             # the state is read before each wait: what changes after the reading is announced
             while b"frozen 1" not in os.pread(events.fileno(), 4096, 0):
                 if not poller.poll(timeout_s * 1000):
@@ -259,6 +292,20 @@ class JobCgroups:
         if self.parent.is_dir() and not self._jobs():
             with contextlib.suppress(OSError):  # a process entered the parent itself
                 self.parent.rmdir()
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file of a cgroup, unless it says so already or the cgroup is gone.
+
+    Without waiting: a write of memory.high else reclaims what is above it before it returns.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if path.read_text().strip() != text:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
 
 
 def _is_set(path: Path, name: str, unset: str) -> bool:

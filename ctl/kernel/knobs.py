@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ctl.kernel import layout
-from ctl.policy import KNOBS, Knob, Value, find_policy, shown
+from ctl.knob_values import shown
+from ctl.policy import KNOBS, Knob, Value, find_policy, is_on
 
 __all__ = ["decode", "encode"]
 
@@ -42,14 +43,17 @@ def _from_field(knob: Knob, field: int) -> Value:
 
 
 def encode(values: Mapping[str, Value], policy: str | None = None) -> dict[str, int]:
-    """Fields of struct knobs for these (checked) knob values, with `rule` if a policy is named.
+    """Fields of struct knobs for these (checked) knob values; with `rule` and `set_quantum` if a policy is named.
 
     Knobs that are not fields (watchdog_ms) are left out.
 
     >>> encode({"mno": 2, "p": 0.3, "quantum_ms": 20})
     {'mnol': 2, 'mnod': 2, 'p': 307, 'quantum_ns': 20000000}
     """
-    fields = {} if policy is None else {"rule": layout.RULES[find_policy(policy).rule]}
+    fields = {}
+    if policy is not None:
+        row = find_policy(policy)
+        fields = {"rule": layout.RULES[row.rule], "set_quantum": int(is_on(row, "quantum", values))}
     for name, value in values.items():
         for field in KNOBS[name].fields:
             fields[field] = _to_field(KNOBS[name], value)

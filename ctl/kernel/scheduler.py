@@ -160,6 +160,12 @@ class Scheduler:
             self._changed = time.monotonic()
             self._attach_arrival()
 
+    def adjust(self, **fields: int) -> None:
+        """Change fields that each stand alone, at once: write_knobs() may wait for decisions under way to end."""
+        with self._loaded():
+            for name, value in fields.items():
+                setattr(self._knobs.set[self._knobs.active & 1], name, value)
+
     def read_knobs(self) -> dict[str, int]:
         """The fields of struct knobs in use now."""
         with self._loaded():
@@ -222,9 +228,19 @@ class Scheduler:
         return found
 
     def forget_job(self, cgid: int) -> None:
-        """Drop a removed job's counters."""
+        """Drop a removed job's counters and state."""
         with self._loaded() as opened:
             opened.maps["jobs"].delete(cgid.to_bytes(8, "little"))
+            opened.maps["job_states"].delete(cgid.to_bytes(8, "little"))
+
+    def slow_job(self, cgid: int, slowed: bool) -> None:
+        """Set State(T) of a job's tasks to LOCAL, or to NULL (CCS §3.2)."""
+        key = cgid.to_bytes(8, "little")
+        with self._loaded() as opened:
+            if slowed:
+                opened.maps["job_states"].update(key, constant("JOB_SLOWED").to_bytes(4, "little"))
+            else:
+                opened.maps["job_states"].delete(key)
 
     def running(self) -> bool:
         """Whether the kernel still runs this scheduler."""

@@ -219,6 +219,14 @@ class Sensors:
         raw = self._table("input")[ctypes.c_int(0)]
         return Input(*(int(getattr(raw, name)) for name in Input._fields))
 
+    def input_fd(self) -> int:
+        """A descriptor that is readable when input came after a pause; then call take_input()."""
+        return int(self._table("input_signal").map_fd)
+
+    def take_input(self) -> None:
+        """Read what made input_fd() readable."""
+        self._bpf.ring_buffer_consume()
+
     def __enter__(self) -> Sensors:
         return self
 
@@ -273,6 +281,7 @@ class Sensors:
 
         ends = self._bpf.load_func("on_look", BPF.KPROBE)
         self._bpf["programs"][ctypes.c_int(0)] = ctypes.c_int(ends.fd)
+        self._bpf["input_signal"].open_ring_buffer(lambda _cpu, _data, _size: None)
 
     def _switch(self, wanted: frozenset[str]) -> None:
         """Attach and detach until exactly the wanted sensors run."""

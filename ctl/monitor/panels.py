@@ -121,6 +121,7 @@ def _title(pen: Pen) -> Text:
         _mno(pen),
         _knob(pen, "p", "P"),
         _knob(pen, "share_l", "L"),
+        _user(view.get("local_user")),
         _knob(pen, "quantum_ms", "Q", " ms"),
         up,
     ]
@@ -131,6 +132,13 @@ def _title(pen: Pen) -> Text:
     )
     shown.rstrip()
     return line(pen.width, [Text("cosched ", "bold"), name, "  ", shown], clock)
+
+
+def _user(why: str | None) -> str:
+    """A local user, by what shows that one is there: "keyboard", or a knob that says so."""
+    if not why:
+        return ""
+    return f"user at {clean(why)}" if " " not in why else "local user"
 
 
 def _mno(pen: Pen) -> str:

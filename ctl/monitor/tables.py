@@ -56,7 +56,7 @@ def _job(pen: Pen, columns: Sequence[Column], job: Job) -> Text:
         "OVERTAKEN": (number(job["overtakes_suffered"], none), ""),
         "MEMORY": (size(job["memory"], none), ""),
         "SWAP": (size(job["swap"], none), "" if job["swap"] else QUIET),
-        "STATE": ("stopped" if frozen else "runs", LIMIT if frozen else QUIET),
+        "STATE": _state(job.get("state", ""), frozen),
     }
     text = Text(no_wrap=True, end="")
     for i, column in enumerate(columns):
@@ -67,6 +67,13 @@ def _job(pen: Pen, columns: Sequence[Column], job: Job) -> Text:
         else:
             text.append_text(level(job["cpu_share"], float(cpus), column.width, pen.glyphs))
     return text
+
+
+def _state(wanted: str, frozen: bool) -> tuple[str, str]:
+    """What becomes of a job: stopped, slowed down beside a local user, or neither."""
+    if frozen:
+        return "stopped", LIMIT
+    return ("slowed", WARN) if wanted == "slowed" else ("runs", QUIET)
 
 
 def rules_and_events(pen: Pen, height: int) -> list[Text]:

@@ -77,6 +77,8 @@ class Job(TypedDict):
     memory: int  # bytes resident (memory.current)
     swap: int  # bytes in swap (memory.swap.current)
     frozen: NotRequired[bool]  # stopped by cgroup.freeze
+    state: NotRequired[str]  # what it is to be here: "free", "slowed" or "stopped"
+    why: NotRequired[str]
 
 
 class RuleRate(TypedDict):
@@ -108,5 +110,6 @@ class View(TypedDict):
     jobs: list[Job]  # sorted by jid
     rules: dict[str, RuleRate]  # rules that inserted anything since load
     events: list[Event]  # the newest, at most 50
+    local_user: NotRequired[str | None]  # what shows that one is present: "keyboard"; None: nobody is
     since: NotRequired[float]  # Unix time of load
     traced_lost: NotRequired[int]  # decisions lost since load, ring buffer full

@@ -17,21 +17,24 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import knobs as encoding
 from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Exit, Scheduler
-from ctl.kernel.trace import Decisions, pack
 from ctl.node import overload
-from ctl.node.jobs import Jobs
+from ctl.node.jobs import Job, Jobs, user_name
+from ctl.node.peers import Join
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
 from ctl.node.sensing import NodeSensors
 from ctl.node.server import Operation, Peer, Server, Stream
+from ctl.node.social import SocialContract
+from ctl.node.tracing import Tracing
 
 if TYPE_CHECKING:
     from ctl.kernel.netlink import CpuEvents, ProcessEvents, SchedulerEvents, TaskDelays
@@ -40,8 +43,6 @@ __all__ = ["EVENTS", "OPS", "Agent"]
 
 OPS = "cosched"  # the scheduler's name in sched_ext
 EVENTS = 50  # kept for the dashboard
-TRACE_CHUNK = 100  # decisions read at a time: 10 ms, on an emulated CPU 100
-TRACE_PAUSE = 0.05  # seconds until a reader that is behind is looked at again
 _QUIET_KINDS = frozenset({"process"})  # told to followers only: a job may start thousands
 _log = logging.getLogger("ctl.agent")
 
@@ -49,22 +50,32 @@ _log = logging.getLogger("ctl.agent")
 class Agent:
     """A running agent. `report` reads what it knows; all changes go through the methods here."""
 
-    def __init__(self, scheduler: Scheduler, cgroups: JobCgroups, name: str, watchdog_ms: int) -> None:
-        """`name`: the policy the scheduler was loaded with."""
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        cgroups: JobCgroups,
+        name: str,
+        values: Mapping[str, policy.Value],
+        join: Join | None = None,
+    ) -> None:
+        """`name`, `values`: the policy and all knobs the scheduler was loaded with; `join`: see ctl/node/peers.py."""
         self.scheduler = scheduler
         self.policy = policy.find_policy(name)
-        self.watchdog_ms = watchdog_ms
+        self._own = {name: values[name] for name, knob in policy.KNOBS.items() if not knob.fields}
         self.since = time.time()
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
         self.memory = overload.State()
         self.exit: Exit | None = None
         self.ending = ""  # why, once it is
-        self.readers: set[Stream] = set()
-        self.decisions: Decisions | None = None
+        self.tracing = Tracing(scheduler)
         self._followers: set[Stream] = set()
         self._notifier = select.epoll()
-        self.sensors = NodeSensors(self.tell, lambda: int(self.knobs()["unread_ms"] or 0))
-        self.jobs = Jobs(cgroups, self._notifier, self.tell, scheduler.forget_job)
+        self.contract = SocialContract(
+            scheduler, cgroups, lambda: (self.policy, self.knobs()), lambda: self.jobs, self._input, self.tell, join
+        )
+        unread_ms = lambda: int(self.knobs()["unread_ms"] or 0)  # noqa: E731
+        self.sensors = NodeSensors(self.tell, unread_ms, self._input_seen)
+        self.jobs = Jobs(cgroups, self._notifier, self.tell, self.contract.job_began, self._job_ended)
         self._trigger = -1
         self._recheck: asyncio.TimerHandle | None = None
         self._listeners: list[SchedulerEvents | ProcessEvents | CpuEvents] = []
@@ -73,7 +84,7 @@ class Agent:
         self._switching = asyncio.Lock()
         self._ended: asyncio.Future[str] | None = None
         self._report = Report(self)
-        self._server = Server(self._operations(), {"trace": self._trace, "follow": self._follow})
+        self._server = Server(self._operations(), {"trace": self.tracing.stream, "follow": self._follow})
 
     # life
 
@@ -91,14 +102,17 @@ class Agent:
         loop.add_reader(self._notifier.fileno(), self._notified)
         self.jobs.adopt()
         self._check_memory()
+        self.contract.look_for_user()
         why = "the agent failed"
         try:
             await self._server.start(listener)
             listening = loop.create_task(self._listen())
+            contracting = loop.create_task(self.contract.start())
             if self.knobs()["sensors"] == "on":
                 await self.sensors.start()
             ready({"policy": self.policy.name, "rule": self.policy.rule, "sensors": self.sensors.state})
             await listening
+            await contracting
             why = await self._ended
             return why
         finally:
@@ -132,7 +146,8 @@ class Agent:
             self._recheck.cancel()
         for source in (*self._listeners, self._notifier):
             loop.remove_reader(source.fileno())
-        self._stop_trace()
+        self.contract.lift()
+        self.tracing.stop()
         self.exit = self.scheduler.unload() or self.exit
         self.tell("agent", f"scheduler unloaded: {why}")
         self._end(why)
@@ -145,6 +160,7 @@ class Agent:
         if self._trigger >= 0:
             os.close(self._trigger)
         await self._server.close()
+        await self.contract.close()
         if self.task_delays is not None:
             self.task_delays.close()
         await self.sensors.close()
@@ -163,6 +179,19 @@ class Agent:
             self.events.append(event)
         for follower in self._followers:
             follower.send_event(event)
+
+    def _input(self) -> Input | None:
+        """What the input sensor saw; None while it does not run."""
+        sensors = self.sensors.reading()
+        return sensors.input() if sensors else None
+
+    def _input_seen(self) -> None:
+        if not self.ending:
+            self.contract.look_for_user()
+
+    def _job_ended(self, job: Job) -> None:
+        self.contract.job_ended(job)
+        self.scheduler.forget_job(job.cgid)
 
     def _heard_schedulers(self, schedulers: SchedulerEvents) -> None:
         gone = False
@@ -219,25 +248,26 @@ class Agent:
     # knobs
 
     def knobs(self) -> dict[str, policy.Value]:
-        """Every knob's value now, as the kernel has it."""
-        values = encoding.decode(self.scheduler.read_knobs())
-        return policy.shown({**values, "watchdog_ms": self.watchdog_ms})
+        """Every knob's value now: the agent's own, and the others as the kernel has them."""
+        return knob_values.shown({**encoding.decode(self.scheduler.read_knobs()), **self._own})
 
     async def change(self, name: str | None, values: dict[str, object]) -> None:
         """Another policy, other knob values, or both: one write, all or nothing. Raises CoschedError (status 2)."""
         row = self.policy if name is None else policy.find_policy(name)
-        policy.check_live(values)
-        checked = policy.check_all(values)
+        knob_values.check_live(values)
+        checked = knob_values.check_all(values)
         async with self._switching:
             before = self.knobs()
             if checked.get("sensors") == "on":
                 await self.sensors.start()
-            self.scheduler.write_knobs(**encoding.encode(checked, row.name))
+            self._own |= {name: value for name, value in checked.items() if name in self._own}
+            self.scheduler.write_knobs(**encoding.encode({**self._own, **checked}, row.name))
             if checked.get("sensors") == "off":
                 await self.sensors.stop()
-        if row != self.policy:
-            self.tell("policy", f"policy {row.name} instead of {self.policy.name}", policy=row.name)
-            self.policy = row
+            if row != self.policy:
+                self.tell("policy", f"policy {row.name} instead of {self.policy.name}", policy=row.name)
+                self.policy = row
+            await self.contract.settings_changed()
         changed = {k: v for k, v in self.knobs().items() if v != before[k]}
         if changed:
             words = ", ".join(f"{k} {before[k]} -> {v}" for k, v in changed.items())
@@ -252,46 +282,6 @@ class Agent:
             yield
         finally:
             self._followers.discard(stream)
-
-    @contextlib.contextmanager
-    def _trace(self, stream: Stream) -> Iterator[None]:
-        """Decisions are recorded while somebody reads them."""
-        if self.decisions is None:
-            self.decisions = self.scheduler.decisions()
-            self.decisions.read()  # left by the reader before
-            self._read_decisions()
-            self.scheduler.write_knobs(trace=1)
-        self.readers.add(stream)
-        try:
-            yield
-        finally:
-            self.readers.discard(stream)
-            if not self.readers:
-                self._stop_trace()
-
-    def _read_decisions(self) -> None:
-        if self.decisions is not None:
-            asyncio.get_running_loop().add_reader(self.decisions.fileno(), self._heard_decisions, self.decisions)
-
-    def _heard_decisions(self, decisions: Decisions) -> None:
-        """Pass some records on, so that others get their turn; none while nobody has room, the kernel counts those."""
-        if all(reader.full for reader in self.readers):
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(decisions.fileno())
-            loop.call_later(TRACE_PAUSE, self._read_decisions)
-            return
-        records = [pack(record) for record in decisions.read(TRACE_CHUNK)]
-        for reader in self.readers:
-            for record in records:
-                reader.send(record)
-
-    def _stop_trace(self) -> None:
-        if self.decisions is None:
-            return
-        self.scheduler.write_knobs(trace=0)
-        asyncio.get_running_loop().remove_reader(self.decisions.fileno())
-        self.decisions.close()
-        self.decisions = None
 
     # operations
 
@@ -363,7 +353,11 @@ class Agent:
             raise CoschedError('enter names no job: give "jid" a string', USAGE)
         if peer.pid <= 0:
             raise CoschedError("the process that asks is in a PID namespace the agent cannot see", FAILED)
-        job = self.jobs.enter(jid, peer.pid)
+        user = user_name(peer.uid)
+        self.jobs.check_user(jid, user)
+        if self.contract.peers is not None:
+            await self.contract.peers.check_user(jid, user)
+        job = self.jobs.enter(jid, peer.pid, user)
         return {"jid": job.jid, "path": str(job.path)}
 
     def _fresh_memory(self) -> None:

@@ -8,7 +8,9 @@ process connector drops events under load, the members are read from the cgroups
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctl.errors import CoschedError
+from ctl.errors import USAGE, CoschedError
 from ctl.kernel.cgroups import JobCgroups, Usage, cgroup_id
 
 if TYPE_CHECKING:
     from ctl.kernel.netlink import ProcessEvent
 
-__all__ = ["Job", "Jobs", "ending"]
+__all__ = ["Job", "Jobs", "ending", "user_name"]
 
 Tell = Callable[..., None]  # (kind, text, **details): an event for people and for `follow`
 
@@ -34,6 +36,7 @@ class Job:
     jid: str
     path: Path
     cgid: int
+    user: str  # whose it is: no other user may join it
     started: float = field(default_factory=time.time)  # Unix time
     processes: set[int] = field(default_factory=set)
     entered: set[int] = field(default_factory=set)  # of these, put there by `ctl run`
@@ -46,12 +49,19 @@ class Jobs:
     descriptors that fire.
     """
 
-    def __init__(self, cgroups: JobCgroups, notifier: select.epoll, tell: Tell, forget: Callable[[int], None]) -> None:
-        """`tell` gets what happens, `forget` the cgroup id of each job that is gone."""
+    def __init__(
+        self,
+        cgroups: JobCgroups,
+        notifier: select.epoll,
+        tell: Tell,
+        began: Callable[[Job], None],
+        ended: Callable[[Job], None],
+    ) -> None:
+        """`tell` gets what happens, `began` each new job, `ended` each that is gone."""
         self._cgroups = cgroups
         self._notifier = notifier
         self._tell = tell
-        self._forget = forget
+        self._began, self._ended = began, ended
         self._jobs: dict[str, Job] = {}
         self._events: dict[int, Job] = {}  # descriptor of cgroup.events -> job
         self._member: dict[int, Job] = {}  # process -> job
@@ -61,6 +71,10 @@ class Jobs:
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    def get(self, jid: str) -> Job | None:
+        """The job of this name, None if there is none."""
+        return self._jobs.get(jid)
 
     def jid_of(self, tid: int) -> str | None:
         """The job of a thread, None for a local task or one that is gone."""
@@ -81,8 +95,15 @@ class Jobs:
         for jid in self._cgroups.jids():
             self._begin(jid, self._cgroups.path(jid))
 
-    def enter(self, jid: str, pid: int) -> Job:
-        """Move a process into a job, which begins if it is not there. Raises CoschedError, also for a bad JID."""
+    def check_user(self, jid: str, user: str) -> None:
+        """Raise CoschedError (status 2) if the job is there and another user's."""
+        job = self._jobs.get(jid)
+        if job is not None and job.user != user:
+            raise CoschedError(f"job {jid} is user {job.user}'s, not {user}'s: choose another JID", USAGE)
+
+    def enter(self, jid: str, pid: int, user: str) -> Job:
+        """Move a user's process into a job, which begins if need be. Raises CoschedError, also for a bad JID."""
+        self.check_user(jid, user)
         path = self._cgroups.create(jid)
         try:
             self._cgroups.enter(jid, pid)
@@ -90,7 +111,7 @@ class Jobs:
             if jid not in self._jobs:
                 self._cgroups.remove(jid)
             raise
-        job = self._jobs.get(jid) or self._begin(jid, path)
+        job = self._jobs.get(jid) or self._begin(jid, path, user)
         job.entered.add(pid)
         self._join(job, pid)
         return job
@@ -151,13 +172,15 @@ class Jobs:
             os.close(descriptor)
         self._events.clear()
 
-    def _begin(self, jid: str, path: Path) -> Job:
-        job = Job(jid, path, cgroup_id(path), processes=set(self._cgroups.pids(jid)))
+    def _begin(self, jid: str, path: Path, user: str = "") -> Job:
+        processes = set(self._cgroups.pids(jid))
+        job = Job(jid, path, cgroup_id(path), user or _owner(processes), processes=processes)
         self._member.update(dict.fromkeys(job.processes, job))
         descriptor = os.open(path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
         self._notifier.register(descriptor, select.EPOLLPRI)
         self._events[descriptor] = self._jobs[jid] = job
         self._tell("job", f"job {jid} began", jid=jid, action="begin")
+        self._began(job)
         self.changed(descriptor)  # only changes after a first read are told; and it may be empty again
         return job
 
@@ -174,7 +197,7 @@ class Jobs:
         del self._events[descriptor], self._jobs[job.jid]
         for pid in job.processes:
             self._member.pop(pid, None)
-        self._forget(job.cgid)
+        self._ended(job)
         lasted = time.time() - job.started
         self._tell("job", f"job {job.jid} ended after {lasted:.1f} s", jid=job.jid, action="end", seconds=lasted)
 
@@ -192,6 +215,26 @@ class Jobs:
         job.entered.discard(pid)
         details: dict[str, Any] = {"jid": job.jid, "action": "exit", "pid": pid, "status": status}
         self._tell(kind, f"job {job.jid}: process {pid} {ending(status)}", **details)
+
+
+def user_name(uid: int) -> str:
+    """The user's name, or the number where there is none.
+
+    >>> user_name(0)
+    'root'
+    """
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _owner(processes: set[int]) -> str:
+    """Whose the oldest of these processes is; root's where none is left."""
+    for pid in sorted(processes):
+        with contextlib.suppress(OSError):
+            return user_name(Path(f"/proc/{pid}").stat().st_uid)
+    return user_name(0)
 
 
 def ending(status: int) -> str:

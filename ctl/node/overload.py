@@ -38,6 +38,7 @@ __all__ = [
     "decide",
     "mem_and_limit",
     "open_trigger",
+    "read_ahead",
     "restless",
     "take_sample",
 ]
@@ -146,8 +147,13 @@ def take_sample() -> Sample:
         stalled=some["total"] / 1e6 if some else 0.0,
         psi_some=some["avg10"] if some else None,
         psi_full=full["avg10"] if full else None,
-        readahead=1 << int(_PAGE_CLUSTER.read_text()),
+        readahead=read_ahead(),
     )
+
+
+def read_ahead() -> int:
+    """Pages that one read from swap brings at most."""
+    return 1 << int(_PAGE_CLUSTER.read_text())
 
 
 def open_trigger() -> int:

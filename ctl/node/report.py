@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.kernel import sysinfo
 from ctl.node import overload
 from ctl.node.rates import Rates
@@ -80,7 +80,7 @@ class Report:
         """What `ctl status --json` prints."""
         agent = self._agent
         knobs, counters = agent.knobs(), agent.scheduler.stats()
-        default = policy.shown(policy.defaults())
+        default = knob_values.shown(policy.defaults())
         return {
             "loaded": True,
             "policy": agent.policy.name,
@@ -89,10 +89,11 @@ class Report:
             "changed": {name: value for name, value in knobs.items() if value != default.get(name)},
             "sched_ext": {"state": sysinfo.scx_state(), "ops": sysinfo.scx_ops()},
             "overload": self.overload(),
+            "contract": agent.contract.report(),
             "counters": counters,
             "sensors": {"state": agent.sensors.state, "reason": agent.sensors.reason},
             "trace": {
-                "readers": len(agent.readers),
+                "readers": len(agent.tracing.readers),
                 "recorded": counters["traced"],
                 "lost": counters["trace_lost"],
             },
@@ -122,6 +123,7 @@ class Report:
                 "csm": counters["mode_csm"],
             },
             "overload": {"mode": memory["mode"], "verdict": memory["effective"], "why": memory["why"]},
+            "local_user": agent.contract.user.why if agent.contract.user.present else None,
             "memory": self._memory(),
             "cpus": [self._cpu(cpu) for cpu in sysinfo.online_cpus()],
             "jobs": cast("list[views.Job]", self.jobs()),
@@ -166,6 +168,7 @@ class Report:
             if usage is None:
                 continue
             counts = ordered.get(job.cgid, {})
+            state, why = agent.contract.state(job.jid)
             cpu = self.rates.rate("job " + job.jid, "cpu_ns")
             found.append(
                 {
@@ -181,6 +184,9 @@ class Report:
                     "memory": usage["memory"],
                     "swap": usage["swap"],
                     "frozen": usage["frozen"],
+                    "state": state,
+                    "why": why,
+                    "user": job.user,
                     "since": job.started,
                 }
             )

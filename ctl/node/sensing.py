@@ -22,10 +22,14 @@ _SWEEP_EVERY: Final = 1.0  # seconds
 class NodeSensors:
     """Starts and stops the sensors without holding up the event loop: compiling takes seconds, detaching one."""
 
-    def __init__(self, tell: Callable[..., None], unread_ms: Callable[[], int]) -> None:
-        """`tell(kind, text, **details)` hears of every change; `unread_ms` is the knob's value now."""
+    def __init__(
+        self, tell: Callable[..., None], unread_ms: Callable[[], int], input_seen: Callable[[], None]
+    ) -> None:
+        """`tell(kind, text, **details)` hears of every change; `unread_ms` is the knob's value now; `input_seen` is
+        called when a user did something after a pause, and when the sensors came or went."""
         self.state, self.reason = "off", ""
-        self._tell, self._unread_ms = tell, unread_ms
+        self._tell, self._unread_ms, self._input_seen = tell, unread_ms, input_seen
+        self._input_fd = -1
         self._sensors: Sensors | None = None
         self._next_sweep: asyncio.TimerHandle | None = None
 
@@ -50,6 +54,9 @@ class NodeSensors:
             raise
         self.state = "on"
         self._sweep_later()
+        self._input_fd = self._sensors.input_fd()
+        asyncio.get_running_loop().add_reader(self._input_fd, self._heard_input, self._sensors)
+        self._input_seen()
         took = time.monotonic() - began
         self._tell("sensors", f"sensors on after {took:.1f} s", action="on", seconds=took)
 
@@ -63,6 +70,7 @@ class NodeSensors:
             stop = functools.partial(self._sensors.stop, unpin=False)
             await asyncio.get_running_loop().run_in_executor(None, stop)
         self._tell("sensors", "sensors off", action="off")
+        self._input_seen()
 
     async def close(self) -> None:
         """Detach, and let go of everything."""
@@ -90,7 +98,14 @@ class NodeSensors:
         finally:  # what went wrong once is in the log, and does not end the sweeps
             self._sweep_later()
 
+    def _heard_input(self, sensors: Sensors) -> None:
+        sensors.take_input()
+        self._input_seen()
+
     def _end_sweeps(self) -> None:
+        if self._input_fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._input_fd)
+            self._input_fd = -1
         if self._next_sweep is not None:
             self._next_sweep.cancel()
             self._next_sweep = None

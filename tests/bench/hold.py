@@ -15,7 +15,7 @@ import os
 import sys
 from pathlib import Path
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.kernel import knobs
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.scheduler import Scheduler
@@ -24,7 +24,7 @@ __all__ = ["main"]
 
 
 def _load(settings: list[str]) -> Scheduler:
-    values = {**policy.defaults(), "sensors": "off", **policy.parse_assignments(settings)}
+    values = {**policy.defaults(), "sensors": "off", **knob_values.parse_assignments(settings)}
     jobs = JobCgroups()
     jobs.prepare()
     return Scheduler.load(Path(os.environ["COSCHED_BPF_DIR"]) / "cosched.bpf.o", knobs.encode(values, "csm"),

@@ -30,7 +30,7 @@ def sleeper_goes_ahead_on_credit() -> None:
     assert mean * 3 < plain, f"credit helps too little: mean {mean} us, without {plain} us"
 
 
-def _cpu_time(pid: int) -> float:
+def cpu_time(pid: int) -> float:
     """CPU seconds a process used."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
@@ -42,9 +42,9 @@ def nice_scales_the_quantum() -> None:
     hog = ktap.program("hog")
     with loaded(), spawned(hog, "1", cpu=0) as one, spawned("nice", "-n", "5", hog, "1", cpu=0) as other:
         time.sleep(0.5)
-        before = _cpu_time(one.pid), _cpu_time(other.pid)
+        before = cpu_time(one.pid), cpu_time(other.pid)
         time.sleep(4)
-        got = _cpu_time(one.pid) - before[0], _cpu_time(other.pid) - before[1]
+        got = cpu_time(one.pid) - before[0], cpu_time(other.pid) - before[1]
     ktap.note(f"CPU seconds: nice 0 {got[0]:.2f}, nice 5 {got[1]:.2f}")
     # wide limits: an emulated machine loses ticks while its host does something else
     assert 1.4 * got[1] < got[0] < 6 * got[1], f"nice 0 got {got[0]:.2f} s, nice 5 {got[1]:.2f} s: weights are 3 to 1"

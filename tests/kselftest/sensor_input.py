@@ -38,7 +38,7 @@ def _counts(seen: Input) -> tuple[int, int, int]:
     return seen.keys, seen.rels, seen.ttys
 
 
-def _keyboard() -> Path:
+def keyboard() -> Path:
     """The event file of a device that has an A key."""
     for device in sorted(Path("/sys/class/input").glob("event*")):
         words = (device / "device/capabilities/key").read_text().split()
@@ -47,7 +47,7 @@ def _keyboard() -> Path:
     raise Skip("this machine has no keyboard")
 
 
-def _press(keyboard: Path, key: int) -> None:
+def press(keyboard: Path, key: int) -> None:
     """Press and release a key of a device: the kernel takes it from there as from its driver."""
     with keyboard.open("wb", buffering=0) as device:
         for value in (1, 0):
@@ -58,7 +58,7 @@ def key_press() -> None:
     """a key press is seen as the keyboard's, with its time"""
     with _sensors() as sensors:
         before = time.monotonic_ns()
-        _press(_keyboard(), _KEY_A)
+        press(keyboard(), _KEY_A)
         seen = sensors.input()
         expect(_counts(seen), (2, 0, 0), "key, mouse, terminal events of a press and a release")
         expect(before <= seen.key_ns <= time.monotonic_ns(), True, "the time is that of the press")
@@ -67,7 +67,7 @@ def key_press() -> None:
 def nothing_is_nothing() -> None:
     """no input, and a key the device does not have, are nothing"""
     with _sensors() as sensors:
-        _press(_keyboard(), 0x2FE)
+        press(keyboard(), 0x2FE)
         time.sleep(0.2)
         expect(sensors.input(), Input(0, 0, 0, 0, 0, 0), "input")
 
@@ -96,4 +96,5 @@ def output_is_no_input() -> None:
         os.close(slave)
 
 
-run(key_press, nothing_is_nothing, terminal_input, output_is_no_input)
+if __name__ == "__main__":
+    run(key_press, nothing_is_nothing, terminal_input, output_is_no_input)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.errors import USAGE, CoschedError
 from ctl.kernel import knobs, layout
 
@@ -19,7 +19,7 @@ LIVE = [knob for knob in policy.KNOBS.values() if knob.live]
 def refused(name: str, text: str) -> str:
     """The sentence that refuses a value."""
     with pytest.raises(CoschedError) as caught:
-        policy.parse(name, text)
+        knob_values.parse(name, text)
     assert caught.value.status == USAGE
     return str(caught.value)
 
@@ -52,18 +52,18 @@ def test_contracts() -> None:
 
 @pytest.mark.parametrize("knob", policy.KNOBS.values(), ids=lambda knob: knob.name)
 def test_defaults_are_allowed(knob: policy.Knob) -> None:
-    assert policy.parse(knob.name, str(knob.default)) == knob.default
+    assert knob_values.parse(knob.name, str(knob.default)) == knob.default
 
 
 @pytest.mark.parametrize("knob", policy.KNOBS.values(), ids=lambda knob: knob.name)
 def test_limits_are_allowed_and_what_is_beyond_is_refused_with_them(knob: policy.Knob) -> None:
     if knob.choices:
         for word in knob.choices:
-            assert policy.parse(knob.name, word) == word
+            assert knob_values.parse(knob.name, word) == word
         beyond = ["", "maybe", "ON", "1"]
     else:
         for limit in (knob.low, knob.high):
-            assert policy.parse(knob.name, f"{limit:g}") == limit
+            assert knob_values.parse(knob.name, f"{limit:g}") == limit
         beyond = [f"{knob.low - 1:g}", f"{knob.high + 1:g}", "", "x", "nan", "1e400", "0x2", "1_0", "٣"]
     for text in beyond:
         sentence = refused(knob.name, text)
@@ -86,33 +86,34 @@ def test_unknown_names_are_refused_with_those_there_are() -> None:
 @pytest.mark.parametrize("assignment", ["mno", "", "=", "=3", "mno=", "mno==2", "mno = 2 3"])
 def test_assignments_that_set_nothing_are_refused(assignment: str) -> None:
     with pytest.raises(CoschedError) as caught:
-        policy.parse_assignments([assignment])
+        knob_values.parse_assignments([assignment])
     assert caught.value.status == USAGE
 
 
 def test_mno_sets_both_and_a_later_one_wins() -> None:
-    assert policy.parse_assignments(["mno=3"]) == {"mnol": 3, "mnod": 3}
-    assert policy.parse_assignments(["mno=3", "mnol=4"]) == {"mnol": 4, "mnod": 3}
-    assert policy.parse_assignments(["mnol=4", "mno=3"]) == {"mnol": 3, "mnod": 3}
+    assert knob_values.parse_assignments(["mno=3"]) == {"mnol": 3, "mnod": 3}
+    assert knob_values.parse_assignments(["mno=3", "mnol=4"]) == {"mnol": 4, "mnod": 3}
+    assert knob_values.parse_assignments(["mnol=4", "mno=3"]) == {"mnol": 3, "mnod": 3}
 
 
 def test_values_from_json() -> None:
-    assert policy.check_all({"credit": False, "p": 0.5, "mnol": 7}) == {"credit": "off", "p": 0.5, "mnol": 7}
+    assert knob_values.check_all({"credit": False, "p": 0.5, "mnol": 7}) == {"credit": "off", "p": 0.5, "mnol": 7}
     wrong: list[object] = [None, [], {}, "7.5", 7.5, True, math.nan]
     for value in wrong:
         with pytest.raises(CoschedError):
-            policy.check("mnol", value)
+            knob_values.check("mnol", value)
 
 
 def test_a_knob_of_the_loader_cannot_change_live() -> None:
-    policy.check_live({"mno": 2})
+    knob_values.check_live({"mno": 2})
     with pytest.raises(CoschedError, match="watchdog_ms is fixed"):
-        policy.check_live({"mno": 2, "watchdog_ms": 5000})
+        knob_values.check_live({"mno": 2, "watchdog_ms": 5000})
 
 
 def test_defaults_as_the_kernel_gets_them() -> None:
     fields = knobs.encode(policy.defaults(), policy.DEFAULT_POLICY)
-    assert set(fields) == set(layout.members("knobs")) - {"overloaded", "trace", "pad"}
+    told = {"overloaded", "trace", "local_user", "slowed_jobs", "stretch", "pad"}
+    assert set(fields) == set(layout.members("knobs")) - told
     assert fields["rule"] == layout.constant("RULE_CSM")
     assert (fields["mnol"], fields["mnod"], fields["quantum_ns"], fields["credit"]) == (2, 2, 20_000_000, 1)
     assert fields["p"] == round(0.3 * (1 << layout.constant("MES_SHIFT")))
@@ -123,7 +124,7 @@ def test_defaults_as_the_kernel_gets_them() -> None:
 def test_what_is_set_is_what_is_read(data: st.DataObject) -> None:
     values: dict[str, policy.Value] = {}
     for knob in LIVE:
-        if knob.name == "mno":
+        if knob.name == "mno" or not knob.fields:  # the agent keeps those without a field
             continue
         if knob.choices:
             values[knob.name] = data.draw(st.sampled_from(knob.choices))
@@ -131,14 +132,14 @@ def test_what_is_set_is_what_is_read(data: st.DataObject) -> None:
             values[knob.name] = data.draw(st.integers(int(knob.low), int(knob.high)))
         else:
             values[knob.name] = data.draw(st.integers(0, 100)) / 100
-    read = knobs.decode(knobs.encode(policy.check_all(values)))
+    read = knobs.decode(knobs.encode(knob_values.check_all(values)))
     both = read.pop("mno")
     assert read == values
     assert both == (values["mnol"] if values["mnol"] == values["mnod"] else None)
 
 
 def test_the_tables_name_everything() -> None:
-    text = policy.markdown()
+    text = knob_values.markdown()
     for name in [*policy.POLICIES, *policy.KNOBS]:
         assert text.count(f"| `{name}` |") >= 1
     assert len({line.count("|") for line in text.splitlines() if line.startswith("| `")}) <= 2

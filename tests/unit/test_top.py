@@ -159,6 +159,16 @@ def test_80x24_shows_everything_the_issue_asks_for() -> None:
         assert wanted in text, wanted
 
 
+def test_a_local_user_and_what_it_means_for_jobs_are_shown() -> None:
+    jobs = [job("a", state="slowed"), job("b", frozen=True, state="stopped"), job("c", state="free")]
+    assert "user at" not in draw(view())[0]
+    assert "L 0.5 · user at keyboard" in draw(view(local_user="keyboard"))[0]
+    assert "local user" in draw(view(local_user="knob local_user is on"))[0]
+    wide = draw(view(jobs=jobs), 120, 40)
+    states = {text.split()[0]: text.split()[-1] for text in wide if text.split()[:1] in (["a"], ["b"], ["c"])}
+    assert states == {"a": "slowed", "b": "stopped", "c": "runs"}
+
+
 def test_a_queue_is_listed_head_first_with_class_de_mes_and_flt() -> None:
     lines = draw(
         view([queue_of(3, [task(1, "vi", None, 2), task(2, "mpi", "big", 1, mes=2.25, flt=17)], task(9, "hog"))])

@@ -290,6 +290,36 @@ def test_a_key_pressed_in_the_monitor_is_sensed(tmp_path: Path) -> None:
         assert process.wait(LIMIT_S) == 0
 
 
+_USER = """
+import subprocess, sys
+sys.path.insert(0, "/src")
+from ctl.node.protocol import Client
+subprocess.run(["ctl", "load", "--policy", "ccs"], check=True, stdout=subprocess.DEVNULL)
+with Client() as agent:
+    events = agent.stream("follow")
+    print("ready", flush=True)
+    print(next(event["text"] for event in events if event["kind"] == "local_user"), flush=True)
+with Client() as agent:
+    quantum = agent.call("status")["contract"]["quantum"]
+    print(quantum["parallel_ms"] / quantum["local_ms"], flush=True)
+"""
+
+
+def test_a_key_pressed_in_the_monitor_is_a_local_user(tmp_path: Path) -> None:
+    """From QEMU's keyboard to the quantum of jobs: nobody is there, then somebody is, by that key alone."""
+    path = tmp_path / "monitor"
+    with subprocess.Popen([RUN, "--monitor", path, "--timeout", "150", "--", "python3", "-c", _USER],
+                          stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.connect(str(path))
+            monitor.sendall(b"sendkey a\n")
+            assert process.stdout.readline() == b"local user here: keyboard\n"
+        assert process.stdout.readline() == b"0.5\n"
+        assert process.wait(LIMIT_S) == 0
+
+
 def test_monitor_presses_keys(tmp_path: Path) -> None:
     path = tmp_path / "monitor"
     script = "echo ready; head -c 24 /dev/input/event0 | od -A n -t d2 -j 16 -N 4"

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where a node keeps its membership. On its own, as asking for it needs no client of the broker."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["DIRECTORY", "is_member"]
+
+DIRECTORY = Path(os.environ.get("COSCHED_CLUSTER_DIR", "/etc/cosched/cluster"))
+
+
+def is_member(directory: Path = DIRECTORY) -> bool:
+    """Whether this node has joined a cluster."""
+    return (directory / "member.json").exists()

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Is somebody at this node? From keyboard, mouse and terminals, as the input sensor sees them (bpf/input.bcc.c).
+
+Present from the first input on, until there was none for `local_idle_s` (CCS §4.4, B-CCS-18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ctl.kernel.observations import Input
+
+__all__ = ["LocalUser", "decide"]
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LocalUser:
+    """The verdict."""
+
+    present: bool = False
+    why: str = "no input seen"  # "keyboard", or why not
+    until: float | None = None  # monotonic seconds: when this is to be looked at again; None: when input comes
+
+
+def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int) -> LocalUser:
+    """The verdict at a time of CLOCK_MONOTONIC. `mode` is the knob local_user; `seen`: None while no sensor runs.
+
+    >>> decide("auto", Input(5_000_000_000, 0, 0, 1, 0, 0), 60, 6_000_000_000)
+    LocalUser(present=True, why='keyboard', until=65.0)
+    """
+    if mode != "auto":
+        return LocalUser(mode == "on", f"knob local_user is {mode}")
+    if seen is None:
+        return LocalUser(why="the sensors are off: nobody would be seen")
+    last, source = max((seen.key_ns, "keyboard"), (seen.rel_ns, "mouse"), (seen.tty_ns, "terminal"))
+    if not last:
+        return LocalUser()
+    ends = last + int(idle_s * _NS)
+    if now_ns < ends:
+        return LocalUser(True, source, ends / _NS)
+    return LocalUser(why=f"no input for {idle_s:g} s, the last was at the {source}")

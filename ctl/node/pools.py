@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The memory of jobs and the freezer: what Set_Memory decides is done here, and undone.
+
+The jobs' pool is their parent cgroup. `memory.low` of M_Paral protects it: while more is used than there is, the kernel
+takes from local tasks first as long as jobs have less. Local tasks have no cgroup of ours, they are wherever the system
+put them, so their pool is guaranteed from the other side: while a local user is present and pages come back from swap,
+the jobs together are held to M_Paral by `memory.high`, and what is left is M_Local. At all other times jobs may use
+what local tasks leave (CCS §4.2).
+
+A job is stopped by `cgroup.freeze`; then its protection is taken away and its memory pushed out, piece by piece in a
+thread, so that a job that is to go on does not wait for it.
+
+The kernel keeps all of this when the agent dies. Its supervisor undoes it then, and when the agent is stopped; the next
+agent does if both were killed (ctl/daemon.py).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from ctl.errors import CoschedError
+from ctl.kernel.cgroups import JobCgroups
+
+__all__ = ["Pools"]
+
+_PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
+_LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
+_FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
+_FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
+
+
+class Pools:
+    """Stopped jobs and limits of this node. Methods are for the event loop's thread."""
+
+    def __init__(self, cgroups: JobCgroups) -> None:
+        self._cgroups = cgroups
+        self._stopped: set[str] = set()
+        self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
+        self._set = False
+
+    def stopped(self, jid: str) -> bool:
+        """Whether it is stopped."""
+        return jid in self._stopped
+
+    def limit(self, jids: list[str], pool: int, held: bool) -> None:
+        """Protect M_Paral bytes of these jobs, and with `held` hold them to it."""
+        self._set = True
+        self._cgroups.set_pool(pool, max(pool, _LEAST_HIGH) if held else None)
+        for jid in jids:
+            self._cgroups.set_low(jid, 0 if jid in self._stopped else pool)
+
+    def unlimit(self, jids: list[str]) -> None:
+        """No protection and no limit any more."""
+        if self._set:
+            self._cgroups.set_pool(0, None)
+            for jid in jids:
+                self._cgroups.set_low(jid, 0)
+        self._set = False
+
+    def stop(self, jid: str) -> None:
+        """Freeze a job and push its memory out."""
+        self._stopped.add(jid)
+        self._cgroups.set_frozen(jid, True)
+        self._cgroups.set_low(jid, 0)
+        self._pusher.submit(self._push_out, jid)
+
+    def go_on(self, jid: str) -> None:
+        """Thaw a job."""
+        self._stopped.discard(jid)
+        self._cgroups.set_frozen(jid, False)
+
+    def keep(self) -> None:
+        """Freeze the stopped again, should somebody have thawed them: the supervisor, while the agent was stopped."""
+        for jid in self._stopped:
+            self._cgroups.set_frozen(jid, True)
+
+    def forget(self, jid: str) -> None:
+        """The job has ended."""
+        self._stopped.discard(jid)
+
+    def release(self, jids: list[str]) -> None:
+        """Let every job go on, and lift all limits."""
+        for jid in list(self._stopped):
+            self.go_on(jid)
+        self.unlimit(jids)
+
+    def _push_out(self, jid: str) -> None:
+        """In a thread: what is frozen needs none of its memory. Ends when the job goes on."""
+        try:
+            waited = 0.0
+            while jid in self._stopped and waited < _FREEZE_LIMIT and not self._cgroups.await_frozen(jid, _FREEZE_STEP):
+                waited += _FREEZE_STEP
+            left = self._cgroups.memory(jid)[0]
+            while left > 0 and jid in self._stopped:
+                self._cgroups.push_out(jid, min(_PIECE, left))
+                left -= _PIECE
+        except (CoschedError, OSError):  # the job ended meanwhile
+            return

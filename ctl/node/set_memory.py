@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Set_Memory (CCS Alg. 3): which jobs are stopped, and when they go on. The rule only; ctl/node/pools.py does it.
+
+Memory is two pools, M_Paral = min M * L for jobs and the rest for local tasks (CCS eq. 5). Once an epoch, while pages
+come back from swap:
+
+    Mem_Paral < M_Paral     the jobs are within their share: the kernel takes from the others (memory.low)
+    else                    it takes from the jobs; and with a local user present, the running job with the largest
+                            resident memory is stopped, one an epoch (B-CCS-6: never a local task)
+
+The stopped are kept in order (B-CCS-9). At the end of an epoch they go on (B-CCS-8):
+
+    no local user           all of them
+    room in the pool        the first whose need, added to Mem_Paral, is within M_Paral. Its need is what it held and
+                            what of it lay in swap: by what was resident alone a job that thrashed would seem small
+    no page came back       the first, after two epochs. If that was too early it is stopped again, and the next time
+                            twice as many must pass, up to 32: a job that cannot fit would come and go for ever
+
+A job that goes on brings its pages back first; for two epochs this stops nobody.
+
+MPL(N_k) (CCS eq. 4) bounds how many jobs run at once: the last to come wait, whether or not a user is present, and
+go on, the first to have been stopped first, when others end (B-CCS-29: `mpl` is the bound, what runs is counted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ctl.node.overload import PAGING_S
+
+__all__ = ["QUIET", "Epoch", "Job", "State", "Stop", "decide", "pool_size"]
+
+QUIET: Final = 2  # epochs without a page coming back until a job may go on
+MOST_QUIET: Final = 32
+SETTLE: Final = 2  # epochs in which the pages of one that goes on come back
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job on this node; bytes."""
+
+    jid: str
+    resident: int  # RMS
+    swapped: int
+    started: float  # when it began, any clock
+    stopped: bool = False  # now, on this node, by whoever
+    elsewhere: bool = False  # another node wants it stopped
+
+    @property
+    def need(self) -> int:
+        """What it needs to run without paging."""
+        return self.resident + self.swapped
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What was seen in one."""
+
+    local_user: bool
+    paged_s: float  # pages that came back from swap, per second
+    pool: int  # M_Paral, bytes
+    jobs: tuple[Job, ...]
+    mpl: int = 0  # jobs that may run; 0: all
+
+    @property
+    def swapping(self) -> bool:
+        """Whether swapping is active: pages come back; pages that only go out are nobody's loss yet."""
+        return self.paged_s >= PAGING_S
+
+    @property
+    def used(self) -> int:
+        """Mem_Paral: what the jobs need that run now, bytes."""
+        return sum(job.need for job in self.jobs if not job.stopped)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A job that this node wants stopped."""
+
+    jid: str
+    why: str
+    need: int = 0  # bytes, when it was stopped
+    by_mpl: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The ordered stop set, the first to be stopped first, and what the next decision must remember."""
+
+    stops: tuple[Stop, ...] = ()
+    quiet: int = QUIET  # epochs since a page came back
+    settling: int = 0  # epochs that stop nobody
+    patience: dict[str, int] = field(default_factory=dict)  # job -> epochs of quiet it waits for, where not QUIET
+    limited: bool = False  # jobs together are held to their pool
+
+    def stopped(self, jid: str) -> bool:
+        """Whether this node wants it stopped."""
+        return any(stop.jid == jid for stop in self.stops)
+
+
+def pool_size(memory_min: int, share_l: float) -> int:
+    """M_Paral = min M * L, bytes (CCS eq. 5)."""
+    return int(memory_min * share_l)
+
+
+def decide(state: State, epoch: Epoch) -> State:
+    """The state at the end of an epoch."""
+    here = {job.jid for job in epoch.jobs}
+    quiet = 0 if epoch.swapping else min(state.quiet + 1, MOST_QUIET)
+    settling = state.settling
+    state = replace(
+        state,
+        stops=tuple(stop for stop in state.stops if stop.jid in here),
+        patience={jid: epochs for jid, epochs in state.patience.items() if jid in here},
+        quiet=quiet,
+        settling=max(0, settling - 1),
+        limited=epoch.local_user and quiet < QUIET,
+    )
+    before = state.stops
+    state = _bound(_let_go_on(state, epoch), epoch)
+    went_on = any(not state.stopped(stop.jid) for stop in before)
+    return state if went_on or settling else _stop_largest(state, epoch)
+
+
+def _running(state: State, epoch: Epoch) -> list[Job]:
+    """Jobs that nobody wants stopped."""
+    return [job for job in epoch.jobs if not state.stopped(job.jid) and not job.elsewhere]
+
+
+def _let_go_on(state: State, epoch: Epoch) -> State:
+    """Take back stops for memory (B-CCS-8)."""
+    stops = [stop for stop in state.stops if not stop.by_mpl]
+    if not stops:
+        return state
+    if not epoch.local_user:
+        return _without(state, stops, QUIET)
+    for stop in stops:
+        if epoch.used + stop.need <= epoch.pool:
+            return _without(state, [stop], QUIET)
+    first = stops[0]
+    wait = state.patience.get(first.jid, QUIET)
+    if state.quiet < wait:
+        return state
+    return replace(_without(state, [first], min(2 * wait, MOST_QUIET)), quiet=0, settling=SETTLE)
+
+
+def _without(state: State, gone: Iterable[Stop], patience: int) -> State:
+    jids = {stop.jid for stop in gone}
+    kept = tuple(stop for stop in state.stops if stop.jid not in jids)
+    return replace(state, stops=kept, patience=state.patience | dict.fromkeys(jids, patience))
+
+
+def _bound(state: State, epoch: Epoch) -> State:
+    """Hold to the multiprogramming level (CCS eq. 4)."""
+    waiting = [stop for stop in state.stops if stop.by_mpl]
+    running = sorted(_running(state, epoch), key=lambda job: (job.started, job.jid))
+    room = epoch.mpl - len(running) if epoch.mpl else len(waiting)
+    if room >= 0:
+        return _without(state, waiting[:room], QUIET) if waiting and room else state
+    why = f"{len(running)} jobs, {epoch.mpl} may run"
+    return replace(state, stops=state.stops + tuple(Stop(job.jid, why, by_mpl=True) for job in running[room:]))
+
+
+def _stop_largest(state: State, epoch: Epoch) -> State:
+    """CCS Alg. 3: stoptask := the parallel task with the largest RMS."""
+    running, used = _running(state, epoch), epoch.used
+    if not (epoch.swapping and epoch.local_user and running and used >= epoch.pool):
+        return state
+    largest = max(running, key=lambda job: (job.resident, job.jid))
+    why = f"jobs need {used / _MIB:.0f} MiB of {epoch.pool / _MIB:.0f} MiB, {epoch.paged_s:.0f} pages/s come back"
+    return replace(state, stops=(*state.stops, Stop(largest.jid, why, largest.need)))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Set_Quantum (CCS Alg. 2), the arithmetic: W, the quanta that follow, and what they come to.
+
+The kernel side gives the quanta (bpf/task.bpf.h); this says what they are, for the kernel's knobs and for people. A
+quantum bounds what a task gets at a time, not its share: m tasks of jobs that never wait get m * L / (m * L + n) of a
+CPU beside n local ones, more than L (B-CCS-15). So what they got is measured, epoch by epoch, and shown beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["MIN_QUANTUM_MS", "Quanta", "Shares", "mpl_bound", "quanta", "speed_weight"]
+
+MIN_QUANTUM_MS: Final = 1.0  # MIN_SLICE_NS of bpf/cosched.h: what L = 0 leaves
+_SLOWEST: Final = 1 / 64  # the least W: a node that is slower is given no longer quanta for it
+
+
+def speed_weight(speed: float, fastest: float) -> float:
+    """W(N_k) = BOGO(N_k) / BOGO(N_max) (CCS eq. 1, B-CCS-28), within 1/64 and 1. Alone a node is the fastest.
+
+    >>> speed_weight(700, 1000), speed_weight(1000, 0)
+    (0.7, 1.0)
+    """
+    if speed <= 0 or fastest <= speed:
+        return 1.0
+    return max(speed / fastest, _SLOWEST)
+
+
+def mpl_bound(mpl: int, weight: float) -> int:
+    """MPL(N_k) = MPL(N_max) * W(N_k), the integer part, at least 1 (CCS eq. 4, B-CCS-22); 0: no bound.
+
+    >>> mpl_bound(3, 0.7), mpl_bound(3, 0.1), mpl_bound(0, 0.7)
+    (2, 1, 0)
+    """
+    return max(1, int(mpl * weight + 1e-9)) if mpl else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quanta:
+    """What a task gets at a time: ms, at nice 0."""
+
+    local: float
+    parallel: float  # of a job that no user slows down elsewhere
+    slowed: float  # of a job that one does
+
+    @property
+    def set_share(self) -> float:
+        """The share of a CPU that one task of a job has beside one local task, if neither ever waits (B-CCS-16)."""
+        return self.parallel / (self.parallel + self.local)
+
+
+def quanta(quantum_ms: float, weight: float, share_l: float, *, on: bool, local_user: bool) -> Quanta:
+    """CCS Alg. 2: Def_Q / W, times L for jobs beside a local user; L counts once (B-CCS-14). Off: all have quantum_ms.
+
+    >>> quanta(20, 0.5, 0.25, on=True, local_user=True)
+    Quanta(local=40.0, parallel=10.0, slowed=10.0)
+    """
+    if not on:
+        return Quanta(float(quantum_ms), float(quantum_ms), float(quantum_ms))
+    whole = quantum_ms / weight
+    slowed = max(MIN_QUANTUM_MS, whole * share_l)
+    return Quanta(whole, slowed if local_user else whole, slowed)
+
+
+class Shares:
+    """CPU time per epoch: what jobs got of all that was used."""
+
+    def __init__(self) -> None:
+        self.epochs = 0
+        self.parallel: float | None = None  # 0..1 of the CPU time used in the last epoch; None: none was
+        self.busy: float | None = None  # CPUs used in it, 0..number of CPUs
+        self._last: tuple[float, int, int] | None = None
+
+    def roll_over(self, now: float, parallel_ns: int, all_ns: int) -> None:
+        """End an epoch. `now`: monotonic seconds; CPU time so far of the jobs, and of everything."""
+        last, self._last = self._last, (now, parallel_ns, all_ns)
+        self.epochs += 1
+        if last is None or now <= last[0]:
+            return
+        used = max(all_ns - last[2], parallel_ns - last[1], 0)
+        self.busy = used / 1e9 / (now - last[0])
+        self.parallel = max(0, parallel_ns - last[1]) / used if used else None

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The social contract of this node: who is here, what follows for the jobs, and the epochs in which that is settled.
+
+    input, knob local_user ──► local user? ──► the kernel's quanta, the other nodes
+    end of an epoch ──► Set_Memory ──► stops wanted ──► [the other nodes] ──► freezer, State of a job in the kernel
+
+The kernel gives quanta by what is true now (CCS Alg. 2): present user, slowed jobs and W are written when they change,
+not at the end of an epoch, so that a user does not wait for it. An epoch is `epoch_ms` of time (the papers' ended with
+the quanta of all tasks, which no kernel counts any more): at its end CPU shares are measured and Set_Memory decides.
+
+With events on and a cluster joined, the other nodes have a say in what is slowed and stopped here (ctl/node/peers.py);
+what this node wants then goes to them, and what is to be done comes back at once. Without, what it wants is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ctl.errors import CoschedError
+from ctl.kernel import sysinfo
+from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.layout import constant
+from ctl.kernel.observations import Input
+from ctl.kernel.scheduler import Scheduler
+from ctl.node import local_user, set_memory, speed
+from ctl.node.jobs import Job
+from ctl.node.local_user import LocalUser
+from ctl.node.overload import read_ahead
+from ctl.node.peers import Join, Peers
+from ctl.node.pools import Pools
+from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight
+from ctl.policy import MODULES, Policy, Value, is_on
+
+__all__ = ["SocialContract"]
+
+_ONE = 1 << constant("MES_SHIFT")
+_log = logging.getLogger("ctl.social")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the other nodes, with this one, came to for a job."""
+
+    state: str = "free"  # "free", "slowed", "stopped"
+    why: str = ""
+    elsewhere: bool = False
+
+
+class SocialContract:
+    """Of one node. All calls are for the event loop's thread."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        cgroups: JobCgroups,
+        settings: Callable[[], tuple[Policy, Mapping[str, Value]]],
+        jobs: Callable[[], Iterable[Job]],
+        seen: Callable[[], Input | None],
+        tell: Callable[..., None],
+        join: Join | None = None,
+    ) -> None:
+        """`settings`: the policy and all knobs now; `seen`: user input, None while no sensor runs; `join`: peers.py."""
+        self.user = LocalUser()
+        self.user_since = time.time()
+        self.measured = 0.0  # million turns per second; 0: not measured yet
+        self.weight = 1.0  # W
+        self.shares = Shares()
+        self.memory = set_memory.State()
+        self.epoch: set_memory.Epoch | None = None  # the last one that Set_Memory saw
+        self.pools = Pools(cgroups)
+        self.peers: Peers | None = None
+        self.tell = tell
+        self._scheduler, self._cgroups = scheduler, cgroups
+        self._settings, self._jobs, self._seen, self._join = settings, jobs, seen, join
+        self._others: tuple[int, float, int] = (1, 0.0, 0)  # nodes, fastest speed, least memory
+        self._told: dict[str, Told] = {}
+        self._slowed: dict[str, int] = {}  # jobs the kernel has as slowed: cgroup ids
+        self._total = sysinfo.meminfo()["MemTotal"]
+        self._paging: tuple[float, int, int] | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._joining = asyncio.Lock()
+        self._lifted = False
+
+    # life
+
+    async def start(self) -> None:
+        """Begin the first epoch, measure this node, join the others."""
+        self.look_for_user()
+        self._later("epoch", self._epoch_s(), self._roll_over)
+        self.measured = await asyncio.get_running_loop().run_in_executor(None, speed.measure)
+        await self.settings_changed()
+
+    def lift(self) -> None:
+        """Let every job go on and lift what limits them; the kernel's quanta end with its scheduler."""
+        self._lifted = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self.pools.release([job.jid for job in self._jobs()])
+
+    async def close(self) -> None:
+        """Leave the others, after lift()."""
+        async with self._joining:
+            await self._leave()
+
+    async def settings_changed(self) -> None:
+        """The policy or knobs are others now: all that follows from them."""
+        if self._lifted:
+            return
+        self.look_for_user()
+        self._weigh()
+        if not self.on("memory"):
+            self.memory, self.epoch = set_memory.State(), None
+            self.pools.unlimit([job.jid for job in self._jobs()])
+            self._want_stopped()
+        async with self._joining:
+            if not self.on("events"):
+                await self._leave()
+            elif self.peers is None and self._join is not None:
+                await self._enter(self._join)
+        self._describe()
+
+    # what is set
+
+    def on(self, module: str) -> bool:
+        """Whether a module of ctl.policy.MODULES is on."""
+        row, values = self._settings()
+        return is_on(row, module, values)
+
+    def _knob(self, name: str) -> Any:
+        return self._settings()[1][name]
+
+    def _epoch_s(self) -> float:
+        return float(self._knob("epoch_ms")) / 1000
+
+    def speed(self) -> float:
+        """This node's, by the knob or as measured."""
+        return float(self._knob("speed")) or self.measured
+
+    def pool(self) -> int:
+        """M_Paral, bytes."""
+        least = min(self._total, self._others[2] or self._total)
+        return set_memory.pool_size(least, float(self._knob("share_l")))
+
+    # local user
+
+    def look_for_user(self) -> None:
+        """Is there a local user now? Called when there was input, when it was long ago, and when a knob changed."""
+        values = self._settings()[1]
+        before = self.user
+        self.user = local_user.decide(
+            str(values["local_user"]), self._seen(), float(values["local_idle_s"] or 0), time.monotonic_ns()
+        )
+        if self.user.until is not None:
+            self._later("user", max(0.001, self.user.until - time.monotonic()), self.look_for_user)
+        if self.user.present == before.present:
+            return
+        self._scheduler.adjust(local_user=int(self.user.present))
+        self.user_since = time.time()
+        text = f"local user here: {self.user.why}" if self.user.present else f"local user gone: {self.user.why}"
+        self.tell("local_user", text, present=self.user.present)
+        if self.peers is not None:
+            self.peers.local_user(self.user.why if self.user.present else "")
+
+    # jobs
+
+    def job_began(self, job: Job) -> None:
+        """A job has its first task here."""
+        if self.peers is not None:
+            self.peers.hold(job.jid, job.user)
+
+    def job_ended(self, job: Job) -> None:
+        """A job's last task here has ended."""
+        if self.peers is not None:
+            self.peers.release(job.jid)
+        self._told.pop(job.jid, None)
+        self.pools.forget(job.jid)
+        self._slow(job, False)
+
+    def state(self, jid: str) -> tuple[str, str]:
+        """What a job is to be here, "free", "slowed" or "stopped", and why."""
+        if self.peers is not None:
+            told = self._told.get(jid, Told())
+            return told.state, told.why
+        for stop in self.memory.stops:
+            if stop.jid == jid:
+                return "stopped", stop.why
+        slowed = self.user.present and self.on("quantum")
+        return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
+
+    def _settle(self, job: Job) -> None:
+        """Make freezer and kernel agree with what the job is to be."""
+        state, why = self.state(job.jid)
+        if state == "stopped" and not self.pools.stopped(job.jid):
+            self.pools.stop(job.jid)
+            self.tell("stop", f"job {job.jid} stopped: {why}", jid=job.jid, action="stop")
+        elif state != "stopped" and self.pools.stopped(job.jid):
+            self.pools.go_on(job.jid)
+            self.tell("stop", f"job {job.jid} goes on", jid=job.jid, action="resume")
+        self._slow(job, self.peers is not None and state == "slowed")
+
+    def _slow(self, job: Job, slowed: bool) -> None:
+        if slowed == (job.jid in self._slowed):
+            return
+        if slowed:
+            self._slowed[job.jid] = job.cgid
+        else:
+            del self._slowed[job.jid]
+        self._scheduler.slow_job(job.cgid, slowed)
+        self._scheduler.adjust(slowed_jobs=len(self._slowed))
+
+    def _want_stopped(self) -> None:
+        """Have the stops that Set_Memory wants carried out, by the others' leave where there are any."""
+        if self.peers is not None:
+            self.peers.stops([(stop.jid, stop.why) for stop in self.memory.stops])
+        for job in list(self._jobs()):
+            self._settle(job)
+
+    # the other nodes
+
+    async def _enter(self, join: Join) -> None:
+        """Join the cluster, if this node is in one; alone it is not worse off than before."""
+        try:
+            self.peers = await asyncio.get_running_loop().run_in_executor(None, join, self)
+        except (CoschedError, ImportError) as error:
+            self.tell("cluster", f"this node decides alone: {error}", action="unreachable")
+            return
+        if self.peers is None:
+            return
+        self._describe()
+        self.peers.local_user(self.user.why if self.user.present else "")
+        for job in list(self._jobs()):
+            self.peers.hold(job.jid, job.user)
+        self._want_stopped()
+        self.peers.start()
+
+    async def _leave(self) -> None:
+        if self.peers is None:
+            return
+        peers, self.peers = self.peers, None
+        self._told.clear()
+        self._others = (1, 0.0, 0)
+        await peers.end()
+        if not self._lifted:  # it goes on alone
+            self._weigh()
+            self._want_stopped()
+
+    def _describe(self) -> None:
+        if self.peers is not None and self.speed():
+            self.peers.describe(self.speed(), self._total, float(self._knob("share_l")))
+
+    def decided(self, jid: str, state: str, why: str, elsewhere: bool) -> None:
+        """Listener: what a job is to be here."""
+        if self.peers is None or self._lifted:
+            return
+        self._told[jid] = Told(state, why, elsewhere)
+        for job in self._jobs():
+            if job.jid == jid:
+                self._settle(job)
+
+    def sizes(self, nodes: int, speed_max: float, memory_min: int) -> None:
+        """Listener: how the other nodes are."""
+        if not self._lifted:
+            self._others = (nodes, speed_max, memory_min)
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """W, and with it the kernel's quanta."""
+        before = self.weight
+        self.weight = speed_weight(self.speed(), self._others[1])
+        self._scheduler.adjust(stretch=round(_ONE / self.weight))
+        if self.weight != before:
+            self.tell("weight", f"W is {self.weight:.2f}: quanta are {1 / self.weight:.2f} times as long")
+
+    # epochs
+
+    def _later(self, name: str, seconds: float, what: Callable[[], None]) -> None:
+        if name in self._timers:
+            self._timers[name].cancel()
+        self._timers[name] = asyncio.get_running_loop().call_later(seconds, what)
+
+    def _roll_over(self) -> None:
+        """The end of an epoch, and the beginning of the next."""
+        self._later("epoch", self._epoch_s(), self._roll_over)
+        now = time.monotonic()
+        self.shares.roll_over(now, *self._cgroups.cpu_ns())
+        self.pools.keep()
+        if self.on("memory"):
+            self._set_memory(now)
+
+    def _set_memory(self, now: float) -> None:
+        before = self.memory.stops
+        pool, jobs = self.pool(), list(self._jobs())
+        bound = mpl_bound(int(self._knob("mpl")), self.weight)
+        seen = self._as_seen(jobs)
+        self.epoch = set_memory.Epoch(self.user.present, self._pages_back(now), pool, seen, bound)
+        self.memory = set_memory.decide(self.memory, self.epoch)
+        if self.memory.stops != before:
+            self._want_stopped()
+        self.pools.limit([job.jid for job in jobs], pool, self.memory.limited)
+
+    def _as_seen(self, jobs: list[Job]) -> tuple[set_memory.Job, ...]:
+        found = []
+        for job in jobs:
+            try:
+                resident, swapped = self._cgroups.memory(job.jid)
+            except (CoschedError, OSError):  # it ended this moment
+                continue
+            elsewhere = (told := self._told.get(job.jid)) is not None and told.state == "stopped" and told.elsewhere
+            stopped = self.pools.stopped(job.jid)
+            found.append(set_memory.Job(job.jid, resident, swapped, job.started, stopped, elsewhere))
+        return tuple(found)
+
+    def _pages_back(self, now: float) -> float:
+        """Pages per second that came back from swap since the last call, as ctl/node/overload.py counts them."""
+        counters = sysinfo.vmstat()
+        refaults, reads = counters["workingset_refault_anon"], counters["pswpin"]
+        last, self._paging = self._paging, (now, refaults, reads)
+        if last is None or now <= last[0]:
+            return 0.0
+        return max(refaults - last[1], (reads - last[2]) / read_ahead()) / (now - last[0])
+
+    # for people
+
+    def report(self) -> dict[str, Any]:
+        """What `ctl status --json` has as "contract"."""
+        values = self._settings()[1]
+        bound = mpl_bound(int(values["mpl"] or 0), self.weight)
+        now = quanta(
+            float(values["quantum_ms"] or 0),
+            self.weight,
+            float(values["share_l"] or 0),
+            on=self.on("quantum"),
+            local_user=self.user.present,
+        )
+        jobs = list(self._jobs())
+        stopped = [{"jid": job.jid, "why": self.state(job.jid)[1]} for job in jobs if self.pools.stopped(job.jid)]
+        return {
+            "modules": {module: self.on(module) for module in MODULES},
+            "local_user": {"present": self.user.present, "why": self.user.why, "since": self.user_since},
+            "epoch": {"ms": values["epoch_ms"], "number": self.shares.epochs},
+            "speed": self.speed(),
+            "weight": self.weight,
+            "quantum": {
+                "local_ms": now.local,
+                "parallel_ms": now.parallel,
+                "slowed_ms": now.slowed,
+                "set_share": now.set_share,
+                "achieved_share": self.shares.parallel,
+                "busy_cpus": self.shares.busy,
+            },
+            "memory": {
+                "pool": self.pool(),
+                "used": self.epoch.used if self.epoch else None,
+                "held": self.memory.limited,
+                "paged_s": self.epoch.paged_s if self.epoch else None,
+                "mpl_max": bound,
+                "mpl_now": len(jobs) - len(stopped),
+                "stopped": stopped,
+            },
+            "cluster": self.peers.status() if self.peers is not None else None,
+        }

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An agent in a cluster: another node slows and stops its job, and hears of its user; without a broker it goes on.
+
+The other node is a relay in this process; broker, credentials, agent and jobs are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctl.kernel.cgroups import PARENT
+from tests.kselftest import ktap
+from tests.kselftest.command import agent, asked, ctl, refused
+from tests.kselftest.node import spawned
+
+if TYPE_CHECKING:
+    from ctl.cluster.contract import Decision, Sizes
+    from ctl.cluster.relay import Relay
+
+_LEASE = 3.0  # seconds
+
+
+class Other:
+    """The other node's agent: what its relay decides."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, str] = {}
+        self.told: list[str] = []
+
+    def apply(self, decision: Decision) -> None:
+        self.states[decision.jid] = decision.state.value
+
+    def sizes(self, sizes: Sizes) -> None:
+        pass
+
+    def tell(self, kind: str, text: str, **details: object) -> None:
+        self.told.append(text)
+
+
+async def _until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> float:
+    """Wait; returns after how many ms."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, f"{what}: not within {seconds:g} s"
+        await asyncio.sleep(0.002)
+    return (time.monotonic() - began) * 1000
+
+
+@contextlib.asynccontextmanager
+async def _other(node: Other, invitation: str) -> AsyncIterator[Relay]:
+    """A second node of the cluster."""
+    from ctl.cluster.link import end
+    from ctl.cluster.membership import Files, join
+    from ctl.cluster.relay import Relay
+
+    with tempfile.TemporaryDirectory() as directory:
+        member = join(Files(Path(directory)), invitation)
+        relay = Relay(node, member, int(time.time()), _LEASE)
+        task = asyncio.create_task(relay.run())
+        try:
+            await _until(lambda: bool(relay.connected_to), "the other node is connected")
+            yield relay
+        finally:
+            await end(task)
+
+
+def _frozen(jid: str) -> bool:
+    return "frozen 1" in (PARENT / jid / "cgroup.events").read_text()
+
+
+async def _asked(*arguments: str) -> Any:
+    return await asyncio.to_thread(asked, *arguments)
+
+
+async def _together(invitation: str) -> None:
+    node = Other()
+    async with _other(node, invitation) as other:
+        other.describe(1000.0, 64 << 20, 0.5)
+        other.hold("j", "root")
+        await _until(lambda: node.states.get("j") == "free", "the other node holds the job")
+        other.local_user("keyboard")
+        end = time.monotonic() + 20
+        while (row := (await _asked("jobs"))[0])["state"] != "slowed":
+            assert time.monotonic() < end, row
+        assert "local user on other (keyboard)" in row["why"], row
+        contract = (await _asked("status"))["contract"]
+        ktap.expect(contract["memory"]["pool"], 32 << 20, "M_Paral, of the smallest node's memory")
+        assert contract["weight"] < 1, f"W beside a faster node: {contract['weight']}"
+        other.stops([("j", "swapping")])
+        ktap.note(f"frozen {await _until(lambda: _frozen('j'), 'stopped by the other'):.0f} ms after the other's stop")
+        other.stops([])
+        ktap.note(f"thawed {await _until(lambda: not _frozen('j'), 'let go on'):.0f} ms after its end")
+        other.local_user("")
+        await asyncio.to_thread(ctl, "set", "local_user=on")
+        await _until(lambda: node.states["j"] == "slowed", "the other node hears of the user here")
+        await asyncio.to_thread(ctl, "set", "local_user=off")
+        await _until(lambda: node.states["j"] == "free", "the other node hears that the user is gone")
+        other.stops([("j", "swapping")])
+        await _until(lambda: _frozen("j"), "stopped once more")
+    took = await _until(lambda: not _frozen("j"), "the stop ends with its lease", _LEASE + 10)
+    ktap.note(f"the other node died: the job went on after {took / 1000:.1f} s, its lease is {_LEASE:g} s")
+
+
+async def _partly(invitation: str) -> None:
+    """Events off and on again; then the broker goes."""
+    from ctl.cluster import serve
+
+    node = Other()
+    async with _other(node, invitation) as other:
+        other.hold("j", "root")
+        other.stops([("j", "swapping")])
+        await _until(lambda: _frozen("j"), "stopped by the other")
+        await asyncio.to_thread(ctl, "set", "events=off")
+        await _until(lambda: not _frozen("j"), "events=off lets it go")
+        await asyncio.to_thread(ctl, "set", "events=policy")
+        await _until(lambda: _frozen("j"), "stopped again with events on")
+        other.hold("k", "nobody")
+        await asyncio.sleep(1)
+        await asyncio.to_thread(refused, "run", "--job", "k", "--", "true", words=("nobody", "other", "choose another"))
+        await asyncio.to_thread(serve.stop)
+        await _until(lambda: not _frozen("j"), "without the broker the stop ends", _LEASE + 15)
+        now = await _asked("status")
+        ktap.expect((now["loaded"], now["sched_ext"]["state"]), (True, "enabled"), "the node, alone")
+
+
+def events() -> None:
+    """Nodes that hold the same job slow it, stop it and let it go on together; alone a node works on."""
+    if importlib.util.find_spec("nats") is None or shutil.which("nats-server") is None:
+        raise ktap.Skip("this image has no nats-server, or no nats-py")
+    answer = asked("cluster", "init", "--node", "here", "--address", "127.0.0.1", "--next", "other")
+    try:
+        with (
+            agent("local_user=off", "epoch_ms=300", policy="ccs"),
+            spawned("ctl", "run", "--job", "j", "--", "sleep", "1000"),
+        ):
+            ktap.until(lambda: bool(asked("status")["contract"]["cluster"]["broker"]), "connected to the broker", 60)
+            assert "cluster: here, broker 127.0.0.1:4222" in ctl("status")
+            invitation = answer["join"].removeprefix("ctl cluster join ")
+            asyncio.run(_together(invitation))
+            asyncio.run(_partly(invitation))
+    finally:
+        subprocess.run(["ctl", "cluster", "leave"], check=False, capture_output=True)
+
+
+if __name__ == "__main__":
+    ktap.run(events)

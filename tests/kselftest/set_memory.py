@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Set_Memory: two jobs that together do not fit, beside a local user: the larger is stopped, and swapping ends."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from ctl.kernel import sysinfo
+from ctl.kernel.cgroups import PARENT, JobCgroups
+from tests.kselftest import ktap
+from tests.kselftest.command import agent, asked, ctl
+from tests.kselftest.node import spawned
+
+_EPOCH_S = 2.0
+
+
+def _job(jid: str, size: int) -> tuple[str, ...]:
+    """A command that uses so many bytes all the time."""
+    stress = ("stress-ng", "--vm", "1", "--vm-bytes", str(size), "--vm-keep", "--vm-method", "incdec", "--quiet")
+    return ("ctl", "run", "--job", jid, "--", *stress)
+
+
+def _contract() -> Any:
+    return asked("status")["contract"]
+
+
+def _paged(seconds: float) -> float:
+    """Pages read from swap per second, from now on."""
+    before = sysinfo.vmstat()["pswpin"]
+    time.sleep(seconds)
+    return (sysinfo.vmstat()["pswpin"] - before) / seconds
+
+
+def larger_is_stopped_and_goes_on() -> None:
+    """The job with the largest RMS stops, its memory goes out, the other pages less; without the user it goes on."""
+    if "\n/dev" not in Path("/proc/swaps").read_text():
+        raise ktap.Skip("needs swap: vm/run --swap 512")
+    groups, available = JobCgroups(), sysinfo.meminfo()["MemAvailable"]
+    small, large = available * 45 // 100, available * 65 // 100
+    with (
+        agent(f"epoch_ms={_EPOCH_S * 1000:.0f}", "local_user=off", policy="poly"),
+        spawned(*_job("small", small)),
+        spawned(*_job("large", large)),
+    ):
+        ktap.until(lambda: sum(map(sum, map(groups.memory, groups.jids()))) > 0.95 * (small + large), "they grew", 120)
+        ktap.until(lambda: _paged(1.0) > 500, "pages come back with both running", 120)
+        before = _paged(2 * _EPOCH_S)
+        ktap.note(f"{before:.0f} pages/s read from swap with both running")
+        ktap.expect(_contract()["memory"]["stopped"], [], "stopped, with nobody there")
+        low = int((PARENT / "memory.low").read_text())
+        ktap.expect(low, sysinfo.meminfo()["MemTotal"] // 2 // 4096 * 4096, "protected for jobs")
+        ctl("set", "local_user=on")
+        began = time.monotonic()
+        ktap.until(lambda: (PARENT / "large" / "cgroup.freeze").read_text() == "1\n", "the larger is stopped", 30)
+        ktap.note(f"stopped {time.monotonic() - began:.1f} s after the user came, an epoch is {_EPOCH_S:g} s")
+        resident = groups.memory("large")[0]
+        ktap.until(lambda: groups.memory("large")[0] < resident / 2 or resident < large / 10, "its memory goes out", 60)
+        ktap.note(f"resident {resident >> 20} MiB when stopped, then {groups.memory('large')[0] >> 20} MiB")
+        memory = _contract()["memory"]
+        ktap.note(str(memory))
+        ktap.expect((PARENT / "small" / "cgroup.freeze").read_text(), "0\n", "the smaller frozen")
+        after = _paged(_EPOCH_S)
+        ktap.note(f"{after:.0f} pages/s read from swap with the larger stopped")
+        ctl("set", "local_user=off")
+        ktap.until(lambda: (PARENT / "large" / "cgroup.freeze").read_text() == "0\n", "the larger goes on", 30)
+        ktap.expect((PARENT / "memory.high").read_text(), "max\n", "limit of the jobs without a local user")
+        assert after < before / 2, f"CCS-42: {after:.0f} pages/s come back with the larger stopped, {before:.0f} before"
+
+
+if __name__ == "__main__":
+    ktap.run(larger_is_stopped_and_goes_on)
