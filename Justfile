@@ -19,6 +19,11 @@ image *OPTIONS: setup
 vm *OPTIONS: setup
     @vm/run --tty {{ OPTIONS }} -- bash -l
 
+# Open a shell on node1 of a cluster of N virtual machines; OPTIONS are those of vm/cluster
+[no-exit-message]
+cluster N="2" *OPTIONS: setup
+    @vm/cluster {{ N }} --tty {{ OPTIONS }} -- bash -l
+
 # Measure what scheduling costs, against EEVDF and the kernel's example schedulers; a whole run is kept in results/
 [no-exit-message]
 bench *OPTIONS: setup
@@ -38,6 +43,11 @@ test: bpf
 [no-exit-message]
 test-unit *OPTIONS: setup
     @.venv/bin/python -m pytest -q {{ OPTIONS }}
+
+# Virtual machines and clusters of them: how they boot, what they give back, how they end; OPTIONS are pytest's
+[no-exit-message]
+test-vms *OPTIONS: bpf
+    @.venv/bin/python -m pytest -q tests/vm {{ OPTIONS }}
 
 # Cooperating nodes against real brokers on this host; OPTIONS are pytest's
 [no-exit-message]

@@ -23,16 +23,19 @@ def run(jid: str, command: tuple[str, ...]) -> int:
     """Run a command as (part of) a parallel job.
 
     The command takes this one's place: same user, environment, directory, terminal; its exit status is ours. Commands
-    with the same JID are one job. The job is gone when its last process has ended.
+    with the same JID are one job. The job is gone when its last process has ended. What mpiexec starts on other nodes
+    is in the job there; they need an agent (`ctl load`) too.
 
     \b
     Examples:
       ctl run --job sim -- mpiexec.mpich -n 4 ./sim
+      ctl run --job sim -- mpiexec.mpich -hosts node1,node2 -n 8 ./sim
       ctl run --job a -- stress-ng --vm 1 --vm-bytes 600M --timeout 30
     """
     import shutil
 
     from ctl.kernel.cgroups import check_jid
+    from ctl.launcher import environment
     from ctl.node.protocol import Client
 
     check_jid(jid)
@@ -44,7 +47,7 @@ def run(jid: str, command: tuple[str, ...]) -> int:
     with Client() as agent:
         agent.call("enter", jid=jid)
     try:
-        os.execv(program, command)
+        os.execve(program, command, environment(jid, os.environ))
     except OSError as error:
         raise CoschedError(f"cannot run {program}: {error.strerror}", _NOT_EXECUTABLE) from None
 

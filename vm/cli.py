@@ -14,7 +14,10 @@ from pathlib import Path
 from vm import bpf, checkout, custom, emulator, image, initrd, qemu, session
 from vm.host import VmError, need_programs
 
-__all__ = ["build", "run"]
+__all__ = ["EXIT_STATUS", "add_options", "between", "build", "build_machine", "environment", "guarded", "run"]
+
+EXIT_STATUS = ("Exit status: the command's; 124: it did not end in time; 125: the guest died or ran out of memory; "
+               "2: wrong options.")
 
 _MAX_CPUS = 64
 _MIN_MEMORY, _MAX_MEMORY = 128, 1 << 20  # MB
@@ -31,7 +34,7 @@ def build(argv: list[str] | None = None) -> int:
                         help="a day of snapshot.debian.org, e.g. 20261101T000000Z (COSCHED_SNAPSHOT)")
     parser.add_argument("--rebuild", action="store_true", help="make the image anew even when nothing changed")
     options = parser.parse_args(argv)
-    return _guarded(lambda: _build(image.Source(options.mirror, options.snapshot), options.rebuild))
+    return guarded(lambda: _build(image.Source(options.mirror, options.snapshot), options.rebuild))
 
 
 def _build(source: image.Source, rebuild: bool) -> int:
@@ -46,17 +49,23 @@ def _build(source: image.Source, rebuild: bool) -> int:
 def run(argv: list[str] | None = None) -> int:
     """Entry point of vm/run."""
     options = _run_parser().parse_args(argv)
-    return _guarded(lambda: _run(options))
+    return guarded(lambda: _run(options))
 
 
 def _run_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vm/run", description="Run a command as root in a fresh virtual machine, this checkout at /src.",
-        epilog="Exit status: the command's; 124: it did not end in time; 125: the guest died or ran out of memory.",
+        epilog=EXIT_STATUS,
     )
+    add_options(parser)
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser, cpus: int = 2, memory: int = 1024) -> None:
+    """Add the options of vm/run, and the command; cpus and memory (MB) are the defaults."""
     add = parser.add_argument
-    add("--cpus", type=_between("CPUs", 1, _MAX_CPUS), default=2, metavar="N", help="default %(default)s")
-    add("--memory", type=_between("MB", _MIN_MEMORY, _MAX_MEMORY), default=1024, metavar="MB",
+    add("--cpus", type=between("CPUs", 1, _MAX_CPUS), default=cpus, metavar="N", help="default %(default)s")
+    add("--memory", type=between("MB", _MIN_MEMORY, _MAX_MEMORY), default=memory, metavar="MB",
         help="default %(default)s")
     add("--swap", type=_swap, default=(0, 0), metavar="MB[:MS]",
         help="a swap device, beside the memory, each request taking MS milliseconds of guest time")
@@ -75,10 +84,10 @@ def _run_parser() -> argparse.ArgumentParser:
     add("--env", action="append", type=_variable, default=[], metavar="NAME=VALUE",
         help="set in the command's environment")
     add("command", nargs="+", metavar="CMD")
-    return parser
 
 
-def _between(unit: str, low: int, high: int) -> Callable[[str], int]:
+def between(unit: str, low: int, high: int) -> Callable[[str], int]:
+    """Return argparse's type for whole numbers in a range."""
     def convert(text: str) -> int:
         if not text.isdecimal() or not low <= int(text) <= high:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high} ({unit})")
@@ -114,7 +123,8 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _environment(extra: list[tuple[str, str]]) -> dict[str, str]:
+def environment(extra: list[tuple[str, str]]) -> dict[str, str]:
+    """Return the environment of commands in guests."""
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "USER": "root",
         "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb"), "PYTHONPATH": "/src",
@@ -122,8 +132,9 @@ def _environment(extra: list[tuple[str, str]]) -> dict[str, str]:
     }
 
 
-def _machine(options: argparse.Namespace) -> qemu.Machine:
+def build_machine(options: argparse.Namespace) -> qemu.Machine:
     """Return the machine the options ask for, with everything it boots built."""
+    need_programs(["mke2fs", "git", "setpriv"])
     made = image.ensure()
     disks: list[Path | None] = [made.disk, checkout.ensure(made)]
     vmlinux = made.kernel.vmlinux
@@ -142,9 +153,8 @@ def _machine(options: argparse.Namespace) -> qemu.Machine:
 
 
 def _run(options: argparse.Namespace) -> int:
-    need_programs(["mke2fs", "git", "setpriv"])
-    command = session.Command(tuple(options.command), _environment(options.env), options.tty, options.out)
-    one = session.Session(_machine(options), command, options.timeout)
+    command = session.Command(tuple(options.command), environment(options.env), options.tty, options.out)
+    one = session.Session(build_machine(options), command, options.timeout)
     try:
         return one.run()
     finally:
@@ -158,7 +168,7 @@ def _report(sentence: str, detail: str = "") -> None:
     print(f"vm: {sentence}", file=sys.stderr)
 
 
-def _guarded(work: Callable[[], int]) -> int:
+def guarded(work: Callable[[], int]) -> int:
     """Run work and turn what can go wrong into a sentence and an exit status."""
     def terminated(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)

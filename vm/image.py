@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Makes the guest's root file system: Debian by mmdebstrap, in the cache under a key made of everything that shapes it.
 
-The image holds packages and a kernel only. This checkout, the compiled BPF objects and the guest's init are brought
-in at run time, so a change to them never rebuilds it.
+The image holds packages and a kernel only: Debian's, and the few of PyPI that Debian lacks. This checkout, the compiled
+BPF objects and the guest's init are brought in at run time, so a change to them never rebuilds it.
 
 An entry of the cache, image-<key>/:
     rootfs/    the unpacked root; its compiler builds the BPF objects and the guest's init
     root.img   the same as ext4, which guests boot from through a copy-on-write layer
     kernel/    what was taken out of the kernel package, see kernel.py
+    python/    what pip unpacked, see wheels.txt
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import pwd
+import shlex
 import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from vm import kernel
-from vm.host import VmError, cache_dir, content_key, fresh_dir, locked, need_programs, prune, run, stage
+from vm.host import REPO, VmError, cache_dir, content_key, fresh_dir, locked, need_programs, prune, run, stage
 
 __all__ = ["DEFAULT_MIRROR", "SUITE", "Image", "Source", "bootstrap", "ensure"]
 
@@ -35,6 +38,8 @@ _IMAGE_MB = 3072  # size of the file system; sparse, so what is not used costs n
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 _HOOKS = (
     'mkdir -p "$1/src" "$1/out" "$1/host" "$1/usr/lib/cosched"',
+    # Whoever needs a broker or logins between guests starts them: `ctl cluster init`, vm/guest/node.
+    'for unit in nats-server.service ssh.service ssh.socket; do ln -sf /dev/null "$1/etc/systemd/system/$unit"; done',
     # The guest has no persistent identity: systemd makes one per boot, and root may log in on a console.
     ': > "$1/etc/machine-id"; echo cosched > "$1/etc/hostname"',
     'chroot "$1" passwd --quiet -d root',
@@ -96,10 +101,15 @@ def packages() -> list[str]:
     return kernel.read_words(_HERE / "packages.txt")
 
 
+def wheels() -> list[str]:
+    """Return what pip installs, as NAME==VERSION."""
+    return kernel.read_words(_HERE / "wheels.txt")
+
+
 def ensure(source: Source | None = None, *, rebuild: bool = False) -> Image:
     """Return the image for this package list and source, building it when it is not in the cache."""
     source = source or Source.from_environment()
-    key = content_key(_RECIPE, SUITE, source.url, *packages())
+    key = content_key(_RECIPE, SUITE, source.url, *packages(), *wheels(), *_HOOKS)
     image = Image(cache_dir() / f"image-{key}")
     if image.path.exists() and not rebuild:
         os.utime(image.path)
@@ -118,13 +128,32 @@ def _build(path: Path, source: Source) -> None:
         raise VmError(f"{free} MB are left on the file system of {path.parent}, and an image takes {_NEEDED_MB} MB: "
                       "free some, or name another place in XDG_CACHE_HOME")
     with fresh_dir(path) as work:
+        with stage(f"vm: {', '.join(wheels())} from PyPI"):
+            _install_wheels(work / "python")
         with stage(f"vm: Debian {SUITE} from {source.url}"):
-            bootstrap(work / "rootfs", source, packages(), variant="minbase", hooks=_HOOKS,
-                      log=cache_dir() / "mmdebstrap.log")
+            bootstrap(work / "rootfs", source, packages(), variant="minbase", log=cache_dir() / "mmdebstrap.log",
+                      hooks=(*_HOOKS, _python_hook(work / "python")))
         with stage("vm: kernel, BTF, vmlinux.h"):
             kernel.extract(work / "rootfs", work / "kernel")
         with stage("vm: root.img"):
             _make_disk(work / "rootfs", work / "root.img")
+
+
+def _install_wheels(directory: Path) -> None:
+    """Unpack the Python packages that are not Debian's, by this user's own pip and its configuration."""
+    own = REPO / ".venv/bin/python"
+    python = own if own.exists() else Path(sys.executable)
+    run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:",
+         "--target", directory, *wheels()],
+        f"installing {', '.join(wheels())} for the guest ('./just setup' makes a Python that has pip)")
+
+
+def _python_hook(directory: Path) -> str:
+    """Return the shell line that puts what pip has unpacked where the guest's Python finds it."""
+    place = "/usr/lib/python3/dist-packages"
+    packages = [f"{place}/{path.name}" for path in sorted(directory.iterdir()) if (path / "__init__.py").exists()]
+    return (f'cp -r --no-preserve=ownership {shlex.quote(str(directory))}/. "$1{place}/"'
+            f' && chroot "$1" python3 -m compileall -q {shlex.join(packages)}')
 
 
 def bootstrap(

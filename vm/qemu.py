@@ -8,9 +8,12 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["PORTS", "Machine", "command_line", "has_kvm"]
+__all__ = ["CLUSTER", "NIC", "PORTS", "QMP", "Machine", "Network", "command_line", "has_kvm"]
 
 PORTS = ("control", "stdout", "stderr", "stdin", "out")  # virtio-serial ports 1 to 5: enum port in guest/guest.h
+CLUSTER = "cluster"  # the port after them, on nodes of a cluster: see cluster.py
+QMP = "qmp"  # no port: QEMU's own control socket
+NIC = "net0"  # id of the network interface, for QMP
 
 _KERNEL_OPTIONS = (
     "console=ttyS0", "quiet", "loglevel=5",
@@ -34,6 +37,14 @@ _SYSTEMD_OPTIONS = (
 
 
 @dataclasses.dataclass(frozen=True)
+class Network:
+    """A wire that machines of this host share: a multicast group and port on its loopback device, GROUP:PORT."""
+
+    group: str
+    mac: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Machine:
     """One virtual machine: sizes in MB, latency in ms."""
 
@@ -50,6 +61,7 @@ class Machine:
     init: str = "minimal"
     append: str = ""
     monitor: Path | None = None
+    network: Network | None = None
     extra: tuple[str, ...] = ()
 
     @property
@@ -104,6 +116,8 @@ def _kernel_command_line(machine: Machine) -> str:
     if machine.pmem:
         # Room for memory devices makes the kernel set bounce buffers aside that nothing here needs.
         words += ["COSCHED_DISKS=pmem", "swiotlb=noforce"]
+    if machine.network is not None:
+        words.append("net.ifnames=0")  # eth0, whoever finds it
     if machine.init == "systemd":
         words += _SYSTEMD_OPTIONS
     return " ".join([*words, *machine.append.split()])
@@ -125,24 +139,36 @@ def _disks(machine: Machine) -> list[str]:
 
 def _ports(fds: dict[str, int]) -> list[str]:
     words = ["-device", "virtio-serial-pci,max_ports=8"]
-    for number, name in enumerate(PORTS, 1):
-        words += [
+    for number, name in enumerate((*PORTS, CLUSTER), 1):
+        words += [] if name not in fds else [
             "-chardev", f"socket,id={name},fd={fds[name]}",
             "-device", f"virtserialport,chardev={name},nr={number},name={name}",
         ]
     return words
 
 
+def _network(machine: Machine) -> list[str]:
+    if machine.network is None:
+        return []
+    return ["-netdev", f"socket,id={NIC},mcast={machine.network.group},localaddr=127.0.0.1",
+            "-device", f"virtio-net-pci,netdev={NIC},mac={machine.network.mac},romfile="]  # no ROM: nothing boots by it
+
+
 def command_line(machine: Machine, fds: dict[str, int], console: Path) -> list[str]:
-    """Return the QEMU command for a machine whose ports are the given sockets and whose console goes to a file."""
+    """Return the QEMU command for a machine whose ports are the given sockets and whose console goes to a file.
+
+    fds: a file descriptor for each of PORTS, and where wanted for CLUSTER and QMP.
+    """
     words = [
         *machine.emulator, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-machine", "q35,vmport=off,hpet=off,sata=off,smbus=off,usb=off,i8042=on", *_processor(machine),
         "-smp", str(machine.cpus), "-m", _memory(machine),
         "-kernel", str(machine.vmlinux), "-initrd", str(machine.initrd), "-append", _kernel_command_line(machine),
-        *_disks(machine), *_ports(fds), "-device", "virtio-keyboard-pci",
+        *_disks(machine), *_ports(fds), *_network(machine), "-device", "virtio-keyboard-pci",
         "-chardev", f"file,id=console,path={str(console).replace(',', ',,')}", "-serial", "chardev:console",
     ]
     if machine.monitor is not None:
         words += ["-monitor", f"unix:{str(machine.monitor).replace(',', ',,')},server=on,wait=off"]
+    if QMP in fds:
+        words += ["-chardev", f"socket,id={QMP},fd={fds[QMP]}", "-mon", f"chardev={QMP},mode=control"]
     return [*words, *machine.extra]

@@ -56,10 +56,12 @@ class Command:
     env: dict[str, str] = dataclasses.field(default_factory=dict)
     tty: bool = False
     out: Path | None = None
+    setup: tuple[str, ...] = ()  # a program that runs before it, in the same environment; what it writes is not shown
 
     def request(self, machine: qemu.Machine) -> bytes:
         """Return the bytes the guest's init reads."""
         words = [f"arg={arg}" for arg in self.argv] + [f"env={name}={value}" for name, value in self.env.items()]
+        words += [f"setup={arg}" for arg in self.setup]
         if self.tty:
             words.append("tty={}x{}".format(*_terminal_size()))
         if self.out is not None:
@@ -70,10 +72,22 @@ class Command:
 
 
 class Session:
-    """One run. Afterwards uptime and wall hold the seconds, guest's and host's, from the call to the first command."""
+    """One run. Afterwards uptime and wall hold the seconds, guest's and host's, from the call to the first command.
 
-    def __init__(self, machine: qemu.Machine, command: Command, timeout: float | None) -> None:
+    Others derive from it: see the methods opened(), started(), output(). channels: names of further sockets to the
+    machine, see qemu.command_line(); afterwards our ends of them, from opened() on.
+    """
+
+    has_input = True  # the command reads what this program would
+
+    def __init__(
+        self, machine: qemu.Machine, command: Command, timeout: float | None, channels: tuple[str, ...] = ()
+    ) -> None:
         self.machine, self.command, self.timeout = machine, command, timeout
+        self.channels: dict[str, socket.socket] = {}
+        self._wanted = channels
+        self._stopped: VmError | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self.uptime = self.wall = 0.0
         self._begin = time.monotonic()
         self._lines = b""
@@ -94,14 +108,15 @@ class Session:
             ours = self._start(stack)
             if self.command.tty:
                 stack.enter_context(_raw_terminal(ours["control"]))
-            ours["control"].sendall(self.command.request(self.machine))
+            with contextlib.suppress(BrokenPipeError):  # QEMU is gone already: the loop tells why
+                ours["control"].sendall(self.command.request(self.machine))
             self._loop(ours)
             return self._finish()
 
     def _start(self, stack: contextlib.ExitStack) -> dict[str, socket.socket]:
         """Start QEMU, to be killed when the stack unwinds, and return our ends of its ports."""
         ours, theirs = {}, {}
-        for name in qemu.PORTS:
+        for name in (*qemu.PORTS, *self._wanted):
             ours[name], theirs[name] = (stack.enter_context(end) for end in socket.socketpair())
         fds = {name: end.fileno() for name, end in theirs.items()}
         argv = qemu.command_line(self.machine, fds, self._console)
@@ -117,11 +132,32 @@ class Session:
         stack.callback(self._kill)
         for end in theirs.values():
             end.close()
+        self.channels = {name: ours[name] for name in self._wanted}
+        self.opened()
+        if self._stopped is not None:
+            self._process.kill()
         return ours
 
     def _kill(self) -> None:
+        assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def opened(self) -> None:
+        """QEMU runs, and the channels are there."""
+
+    def started(self) -> None:
+        """The command is being started."""
+
+    def output(self, name: str, data: bytes) -> None:
+        """The command has written to its "stdout" or "stderr"."""
+        _write_all(1 if name == "stdout" else 2, data)
+
+    def abort(self, reason: VmError) -> None:
+        """Have run() end with this error, at once; for other threads."""
+        self._stopped = reason
+        if self._process is not None:
+            self._process.kill()
 
     def _deadline(self) -> float:
         """Return the moment to give up, and remember in whose name."""
@@ -131,6 +167,7 @@ class Session:
 
     def _loop(self, ours: dict[str, socket.socket]) -> None:
         """Carry everything until the command's end has been told and all its output is here."""
+        assert self._process is not None
         pidfd = os.pidfd_open(self._process.pid)
         selector = selectors.PollSelector()  # epoll refuses regular files, which stdin may be
         try:
@@ -155,7 +192,7 @@ class Session:
         elif name == "dead":
             self._drain(ours)
             if not self._complete():
-                raise VmError(self._death(), self.console())
+                raise self._stopped or VmError(self._death(), self.console())
         elif not self._take(name, ours[name]):
             selector.unregister(ours[name])
 
@@ -181,7 +218,7 @@ class Session:
             if self._archive is not None:
                 self._archive.write(data)
         else:
-            _write_all(1 if name == "stdout" else 2, data)
+            self.output(name, data)
         return True
 
     def _hear(self, data: bytes) -> None:
@@ -190,6 +227,7 @@ class Session:
             word, _, rest = line.decode(errors="replace").partition(" ")
             if word == "start":
                 self.uptime, self.wall = float(rest), time.monotonic() - self._begin
+                self.started()
             elif word == "end":
                 status, oom, *counts = (int(number) for number in rest.split())
                 self._ending = status, bool(oom), dict(zip(("stdout", "stderr", "out"), counts, strict=True))
@@ -211,7 +249,7 @@ class Session:
     def _has_input(self) -> bool:
         """Tell whether there is an input to carry: a terminal only when the command has one too."""
         try:
-            return self.command.tty or not os.isatty(0)
+            return self.has_input and (self.command.tty or not os.isatty(0))
         except OSError:
             return False
 
@@ -259,6 +297,7 @@ class Session:
         return VmError(f"the guest did not start the command within {_BOOT_S} s", self.console())
 
     def _death(self) -> str:
+        assert self._process is not None
         status = self._process.wait()
         if status != 0:
             return f"QEMU ended with status {status}"

@@ -180,9 +180,10 @@ def _builder(name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x
 def make_authority() -> Certificate:
     """A new certificate authority: this cluster's, and nobody else's."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cosched")])
+    common = "cosched authority"  # no node can be called so: a certificate by its own name would pass for self-signed
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-    builder = _builder("cosched", name, key).add_extension(x509.BasicConstraints(True, 0), critical=True)
+    builder = _builder(common, name, key).add_extension(x509.BasicConstraints(True, 0), critical=True)
     builder = builder.add_extension(usage, critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     return _pem(builder.sign(key, hashes.SHA256()), key)

@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from ctl.cluster.broker import configuration
 from ctl.cluster.membership import Files, found, invite, join, leave, next_name
@@ -67,6 +68,16 @@ def test_brokers_get_certificates_of_their_own_and_one_configuration(tmp_path: P
     assert settings["cluster"]["tls"]["verify"]
     seeds = first.need("authority", "")["seeds"].values()
     assert not [seed for seed in seeds if seed in json.dumps(contents)]
+
+
+def test_a_broker_may_have_any_name_a_node_may(tmp_path: Path) -> None:
+    """By a certificate that names its issuer, OpenSSL would take it for self-signed, and refuse the connection."""
+    for name in ("cosched", "broker", "authority"):
+        files = Files(tmp_path / name)
+        found(files, name, "10.0.0.1", {})
+        pem = files.need("broker", "")["certificate"]["certificate"]
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+        assert certificate.subject != certificate.issuer, name
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,8 @@ def test_guest_has_what_programs_expect() -> None:
         for controller in cpu memory pids; do grep -qw $controller /sys/fs/cgroup/cgroup.subtree_control; done
         stat -f -c %T /sys/fs/cgroup /sys/fs/bpf /sys/kernel/debug /sys/kernel/tracing /tmp /run /dev/shm | tr '\\n' ' '
         grep -q 0x1 /sys/class/net/lo/flags || cat /sys/class/net/lo/flags
-        python3 -c 'import bcc, click, pyroute2, pytest, rich'
+        python3 -c 'import bcc, click, cryptography, nats, pyroute2, pytest, rich'
+        ! pgrep -l 'sshd|nats-server'
         ls /dev/input/event0 /sys/kernel/sched_ext/state /usr/local/bin/ctl
         test -d $COSCHED_BPF_DIR; cat /proc/self/fd/0 < /dev/null; nproc
         ! ps ax | grep '[k]damond'

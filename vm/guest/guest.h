@@ -7,18 +7,23 @@
 #include <stddef.h>
 
 #define MAX_WORDS 4096 /* arguments, and environment entries, of one command */
+#define MAX_SETUP 16
 
 /* What the host asks for, read from the control port as NUL-terminated "key=value" strings ended by "end". */
 struct request {
 	char *argv[MAX_WORDS + 1];
 	char *envp[MAX_WORDS + 1];
-	int argc, envc;
+	char *setup[MAX_SETUP + 1]; /* a program to run first; none where [0] is NULL */
+	int argc, envc, setupc;
 	bool tty, out; /* on a terminal; send /out back */
 	unsigned short rows, cols;
 	unsigned long swap_mb, swap_latency_ms;
 };
 
-/* Numbers of the virtio-serial ports; the host's session.py gives them out in this order. */
+/*
+ * Numbers of the virtio-serial ports; the host's qemu.py gives them out in this order. On nodes of a cluster there is
+ * one more, which node and vm/node speak on.
+ */
 enum port { PORT_CONTROL = 1, PORT_STDOUT, PORT_STDERR, PORT_STDIN, PORT_OUT };
 
 /* init.c */
@@ -34,6 +39,9 @@ void loopback_up(void);
 
 /* swap.c */
 void add_swap(unsigned long megabytes, unsigned long latency_ms);
+
+/* setup.c */
+void set_up(struct request *request);
 
 /* session.c */
 int open_port(enum port port, int flags);

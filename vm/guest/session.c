@@ -96,6 +96,8 @@ static void parse_request(struct request *request)
 			request->argv[request->argc++] = word + 4;
 		else if (strncmp(word, "env=", 4) == 0 && request->envc < MAX_WORDS)
 			request->envp[request->envc++] = word + 4;
+		else if (strncmp(word, "setup=", 6) == 0 && request->setupc < MAX_SETUP)
+			request->setup[request->setupc++] = word + 6;
 		else if (sscanf(word, "tty=%hux%hu", &request->rows, &request->cols) == 2)
 			request->tty = true;
 		else if (strcmp(word, "out") == 0)
@@ -381,6 +383,8 @@ void serve(void)
 		add_swap(request.swap_mb, request.swap_latency_ms);
 	else
 		kill_rather_than_thrash();
+	if (request.setup[0])
+		set_up(&request);
 	killed_before = oom_kills();
 	tell_host("start %.3f\n", uptime());
 	status = run_command(&request, &out, &err);
