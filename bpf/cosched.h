@@ -68,6 +68,7 @@ enum flt_mode {
 /* struct rq_task.flags and struct trace_task.flags */
 #define TASK_PARALLEL	1
 #define TASK_CREDIT	2	/* inserted on sleeper credit, not yet run */
+#define TASK_WAITING	4	/* polls for a message that does not come */
 
 /*
  * What is known of one task when insert_RQ compares it. insert_rq.h works on
@@ -104,6 +105,7 @@ struct knobs {
 	unsigned int		top_ms;		/* longest time tops and credits may keep the rest waiting */
 	unsigned int		unread_ms;	/* CPU time after which what is not read is not counted: agents use it */
 	unsigned int		flt;		/* enum flt_mode */
+	unsigned long long	spin_ns;	/* CPU time of polling after which a task waits, 0: never */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */
@@ -122,6 +124,8 @@ struct obs {
 	int			snd;		/* packets queued to be sent */
 	unsigned int		socks;		/* sockets charged to it */
 	unsigned int		exited;		/* the thread is gone, a socket still names it */
+	unsigned int		moved;		/* changes of its levels */
+	unsigned int		pad;
 	unsigned long long	arrived;	/* packets ever queued for it */
 	unsigned long long	majflt;		/* major faults ever, swap-ins included */
 	unsigned long long	swapin;		/* of these, served from swap */
@@ -253,6 +257,7 @@ struct exit_record {
 	X(BOUNDED, bounded, "walks ended by walk_max, tops denied by top_ms")	\
 	X(GAP, gaps, "key gaps exhausted")				\
 	X(RENUMBER, renumbers, "ready queues renumbered")		\
+	X(WAIT, waits, "quanta given up by tasks that poll for a message")	\
 	X(STEAL, steals, "tasks taken by an idle CPU")			\
 	X(DIRECT, directs, "tasks sent straight to a CPU, no queue")	\
 	X(MODE_PRED, mode_predictive, "insertions decided by mes or COM")	\
