@@ -79,6 +79,7 @@ char LICENSE[] SEC("license") = "GPL";
 #include "running.bpf.h"
 #include "insert.bpf.h"
 #include "message.bpf.h"
+#include "waiting.bpf.h"
 
 s32 SCX_OP(cosched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -134,6 +135,9 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 		tctx->de_epoch = job_epoch;
 	}
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
+	if (woke || tctx->exec_at_queue >= tctx->quantum_end)
+		tctx->waiting = 0;
+	tctx->quantum_end = tctx->exec_at_queue + slice_of(p, k);
 	tctx->credited = 0;
 	tctx->msg_pending = 0;
 	if (tctx->fresh) {
@@ -197,8 +201,7 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		renumber_queue(cpu);
 	if (rq->msg_r != rq->msg_w && handle_messages(cpu, prev))
 		return;
-	if (prev && any_parallel(k) && walks_on_expiry(k->rule) && is_queued_or_runs(prev) &&
-	    keeps_cpu(prev, cpu))
+	if (prev && any_parallel(k) && is_queued_or_runs(prev) && goes_on(prev, cpu))
 		return;
 	if (rq->ordered && may_be_quiet(k) && scx_bpf_now() - rq->asked > QUIET_PAUSE) {
 		if (become_quiet(cpu))
@@ -300,6 +303,8 @@ struct sched_ext_ops cosched = {
 	.cpu_offline	= (void *)cosched_cpu_offline,
 	.init		= (void *)cosched_init,
 	.exit		= (void *)cosched_exit,
+	/* a task that end_polling() takes the CPU from is in a BPF program then: it queues like any other */
+	.flags		= SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms	= 30000,
 	.exit_dump_len	= 32768,
 	.name		= "cosched",

@@ -75,6 +75,7 @@ enum job_state {
 /* struct rq_task.flags and struct trace_task.flags */
 #define TASK_PARALLEL	1
 #define TASK_CREDIT	2	/* inserted on sleeper credit, not yet run */
+#define TASK_WAITING	4	/* polls for a message that does not come */
 
 /*
  * What is known of one task when insert_RQ compares it. insert_rq.h works on
@@ -115,6 +116,7 @@ struct knobs {
 	unsigned int		local_user;	/* the agent's verdict: a local user is present */
 	unsigned int		slowed_jobs;	/* jobs that are JOB_SLOWED in job_states */
 	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
+	unsigned long long	spin_ns;	/* CPU time of polling after which a task waits, 0: never */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */
@@ -133,6 +135,8 @@ struct obs {
 	int			snd;		/* packets queued to be sent */
 	unsigned int		socks;		/* sockets charged to it */
 	unsigned int		exited;		/* the thread is gone, a socket still names it */
+	unsigned int		moved;		/* changes of its levels */
+	unsigned int		pad;
 	unsigned long long	arrived;	/* packets ever queued for it */
 	unsigned long long	majflt;		/* major faults ever, swap-ins included */
 	unsigned long long	swapin;		/* of these, served from swap */
@@ -264,6 +268,7 @@ struct exit_record {
 	X(BOUNDED, bounded, "walks ended by walk_max, tops denied by top_ms")	\
 	X(GAP, gaps, "key gaps exhausted")				\
 	X(RENUMBER, renumbers, "ready queues renumbered")		\
+	X(WAIT, waits, "quanta given up by tasks that poll for a message")	\
 	X(STEAL, steals, "tasks taken by an idle CPU")			\
 	X(DIRECT, directs, "tasks sent straight to a CPU, no queue")	\
 	X(MODE_PRED, mode_predictive, "insertions decided by mes or COM")	\

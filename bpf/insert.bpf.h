@@ -40,7 +40,7 @@ static __always_inline struct placing *prepare(struct task_struct *p, struct tas
 	w->has_running = w->head = w->bounded = w->gap = 0;
 	w->dry = dry;
 	fill_task(&w->h, p, tctx, k, k->sensors);
-	if (tctx->job || k->classify == CLASSIFY_MES) {
+	if ((tctx->job || k->classify == CLASSIFY_MES) && !tctx->waiting) {
 		w->h.mes = mes_update(tctx->mes, w->h.com, k->p);
 		if (!dry)
 			tctx->mes = w->h.mes;
@@ -140,15 +140,13 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
  * @prev's quantum ended. Would insert_RQ put it ahead of the whole queue? Then
  * it keeps the CPU, and everybody is charged for it.
  */
-__noinline int keeps_cpu(struct task_struct *prev __arg_trusted, s32 cpu)
+__noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx *tctx __arg_nonnull,
+			 s32 cpu)
 {
 	const struct knobs *k = knobs_now();
-	struct task_ctx *tctx = ctx_of(prev);
 	struct rq_ctx *rq = rq_of(cpu);
 	struct placing *w;
 
-	if (!tctx || !is_parallel(tctx, k) || rq->resume_tid == prev->pid)
-		return 0;
 	w = prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, true);
 	if (insert_plan(&w->env, &w->h, NULL) != PLAN_WALK)
 		return 0;
@@ -177,6 +175,7 @@ __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, s32 cpu)
 	tctx->de = 0;
 	tctx->in_order = 1;
 	rq->streak = 0;
+	tctx->quantum_end = prev->se.sum_exec_runtime + slice_of(prev, k);
 	scx_bpf_task_set_slice(prev, slice_of(prev, k));
 	if (k->trace)
 		record_end(cpu, false);

@@ -91,6 +91,8 @@ IRQ_INLINE enum insert_plan insert_plan(const struct insert_env *env,
 		return PLAN_WALK;
 	if (!(h->flags & TASK_PARALLEL))
 		return PLAN_TAIL;	/* CSM line 4, B-CCS-1 */
+	if (h->flags & TASK_WAITING)
+		return PLAN_TAIL;	/* it would block, were it PVM's (Monito sec. 2.2) */
 
 	switch (env->rule) {
 	case RULE_PRED:

@@ -63,6 +63,7 @@ __noinline int reinsert(u32 tid, s32 cpu)
 	tctx = ctx_of(p);
 	if (tctx) {
 		tctx->msg_pending = 0;
+		tctx->waiting = 0;
 		if (in_ready_queue(p) && scx_bpf_task_cpu(p) == cpu && is_parallel(tctx, knobs_now()))
 			preempt = rise(p, tctx, cpu);
 	}

@@ -105,6 +105,8 @@ static inline void charge_add(u32 tid, int rcv, int snd, int sockets)
 		__sync_fetch_and_add(&o->snd, snd);
 	if (rcv > 0)
 		__sync_fetch_and_add(&o->arrived, rcv);
+	if (rcv || snd)
+		o->moved++;	/* looked at for being another: a lost one does not matter */
 	if (sockets)
 		__sync_fetch_and_add(&o->socks, sockets);
 	if (sockets < 0 && *(volatile u32 *)&o->exited && !*(volatile u32 *)&o->socks)

@@ -21,6 +21,13 @@ struct task_ctx {
 	u8	credited;	/* inserted on sleeper credit */
 	u8	in_order;	/* inserted neither on top nor on credit */
 	u8	msg_pending;	/* in its CPU's message slots */
+	u8	waiting;	/* polls for a message that does not come */
+	u32	moved;		/* its obs.moved at its last poll */
+	u64	quantum_end;	/* its CPU time when its quantum will be over */
+	u64	still_since;	/* its CPU time when its levels were seen to have moved last, */
+	u64	poll_since;	/* when this spell of polling began, */
+	u64	polled;		/* and when it polled last */
+	u32	polls;		/* in this spell */
 };
 
 struct {
@@ -314,6 +321,8 @@ static __always_inline void fill_task(struct rq_task *t, const struct task_struc
 				      bool with_obs)
 {
 	t->flags = is_parallel(tctx, k) ? TASK_PARALLEL : 0;
+	if (tctx->waiting)
+		t->flags |= TASK_WAITING;
 	if (tctx->credited && credit_left(p, tctx) > 0)
 		t->flags |= TASK_CREDIT;
 	t->de = tctx->de_epoch == job_epoch ? tctx->de : 0;

@@ -273,6 +273,18 @@ _KNOBS = (
         fields=("unread_ms",),
     ),
     Knob(
+        "spin_ms",
+        "integer",
+        2,
+        "CPU time a parallel task may poll for a message before it is taken to wait: to the tail, at once; 0: never",
+        "Monito §2.2, design §4",
+        unit="ms",
+        low=0,
+        high=1000,
+        fields=("spin_ns",),
+        encoding="ms",
+    ),
+    Knob(
         "overload",
         "choice",
         "auto",

@@ -37,6 +37,8 @@ PINS = Path("/sys/fs/bpf/cosched")
 
 _OPS = "cosched"  # the struct_ops map; sched_ext shows the same name
 _RULES, _STATS = len(layout.RULES), len(STATS)
+# programs that are attached beside it, and the field of struct knobs that wants them; the sensors must be on, too
+_LISTENERS = {"on_arrival": "reinsert", "on_epoll": "spin_ns", "on_poll": "spin_ns", "on_select": "spin_ns"}
 _EXIT_DUMP = 32768  # bytes; as large as exit_record.dump
 _UNLOAD_TIMEOUT = 10.0  # seconds
 # membarrier(2): system call number by machine, and MEMBARRIER_CMD_GLOBAL
@@ -78,7 +80,7 @@ class Scheduler:
         self._object = opened
         self._lock = threading.RLock()  # the snapshot's answer and the knob sets have one writer
         self._link: BpfLink | None = None
-        self._arrival: BpfLink | None = None
+        self._listeners: dict[str, BpfLink] = {}
         self._ended: Exit | None = None
         self._changed = 0.0
         self._knobs: Any = self._section(".data.knobs", "struct knob_sets", writable=True)
@@ -118,7 +120,7 @@ class Scheduler:
             opened.load()
             scheduler = cls(opened)
             scheduler._link = opened.maps[_OPS].attach_struct_ops()
-            scheduler._attach_arrival()
+            scheduler._attach_listeners()
             # attaching succeeds even if the kernel throws the scheduler out at once: it says so through ops.exit
             if ended := scheduler.exit_record():
                 raise ended_at_once(ended["reason"], ended["msg"])
@@ -158,7 +160,7 @@ class Scheduler:
                 setattr(sets.set[1 - active], name, value)
             sets.active = 1 - active
             self._changed = time.monotonic()
-            self._attach_arrival()
+            self._attach_listeners()
 
     def adjust(self, **fields: int) -> None:
         """Change fields that each stand alone, at once: write_knobs() may wait for decisions under way to end."""
@@ -172,18 +174,17 @@ class Scheduler:
             active = self._knobs.set[self._knobs.active & 1]
             return {name: int(getattr(active, name)) for name in layout.members("knobs")}
 
-    def _attach_arrival(self) -> None:
-        """Listen to arriving messages only while somebody wants to be told: it costs every message."""
+    def _attach_listeners(self) -> None:
+        """Listen to arriving messages and to polling only while somebody wants to be told: it costs each of them."""
         knobs = self._knobs.set[self._knobs.active & 1]
-        wanted = bool(knobs.reinsert and knobs.sensors)
-        if wanted and not self._arrival:
+        wanted = {name for name, knob in _LISTENERS.items() if getattr(knobs, knob) and knobs.sensors}
+        for name in wanted - self._listeners.keys():
             try:
-                self._arrival = self._object.programs["on_arrival"].attach()
+                self._listeners[name] = self._object.programs[name].attach()
             except LibbpfError as error:
                 raise explain(error) from None
-        elif not wanted and self._arrival:
-            self._arrival.destroy()
-            self._arrival = None
+        for name in self._listeners.keys() - wanted:
+            self._listeners.pop(name).destroy()
 
     def stats(self) -> dict[str, int]:
         """Statistics by name, summed over CPUs and rules."""
@@ -263,11 +264,10 @@ class Scheduler:
         keep_pins: for when the sensors go on and the next scheduler is to find their maps. May be repeated.
         """
         with self._lock:
-            for link in (self._arrival, self._link):
-                if link:
-                    link.destroy()
-            self._arrival = None
+            while self._listeners:
+                self._listeners.popitem()[1].destroy()
             if self._link:
+                self._link.destroy()
                 self._link = None
                 self._wait_gone()
             self.exit_record()

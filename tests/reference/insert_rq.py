@@ -48,6 +48,7 @@ class Task(NamedTuple):
     rec: int = 0  # messages queued now, received (Monito: MBQ)
     flt: int = 0  # page faults of the last second
     cpu_ns: int = 0  # CPU time used so far
+    waiting: bool = False  # spins for a message that does not come: Monito §2.2 would have it block
 
 
 class Env(NamedTuple):
@@ -145,7 +146,7 @@ def insert_RQ(
     if start is None:
         start = len(queue)
     stay = Decision(start, (), preempt=False, charged_running=False, bounded=False)
-    if not task.parallel:
+    if not task.parallel or task.waiting:
         return stay  # CSM Alg. 1 l.4, B-CCS-1
     if _goes_on_top(env, task, running):
         if env.top_denied:

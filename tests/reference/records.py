@@ -51,6 +51,7 @@ def _task(values: dict[str, Any]) -> Task:
         values["rec"],
         values["flt"],
         values["cpu_ns"],
+        values["waiting"],
     )
 
 

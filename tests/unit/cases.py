@@ -30,9 +30,9 @@ _LENGTHS = (0, 0, 1, 1, 2, 3, 4, 5, 6, 8, 12)
 _LONG = 100  # more than the default walk_max
 
 
-def _task(parallel: bool, credit: bool, values: tuple[int, ...]) -> Task:
+def _task(parallel: bool, credit: bool, values: tuple[int, ...], waiting: bool = False) -> Task:
     de, mes, com, rec, flt, cpu_ns = values
-    return Task(0, parallel, credit and not parallel, de, mes, com, rec, flt, cpu_ns)
+    return Task(0, parallel, credit and not parallel, de, mes, com, rec, flt, cpu_ns, waiting)
 
 
 _counts = st.sampled_from(sorted(set(_COUNT)))
@@ -44,7 +44,7 @@ _values = st.tuples(
     _counts,
     st.sampled_from(_CPU),
 )
-tasks = st.builds(_task, st.booleans(), st.booleans(), _values)
+tasks = st.builds(_task, st.booleans(), st.booleans(), _values, st.booleans())
 
 
 @st.composite
@@ -102,5 +102,7 @@ def bulk(n: int, seed: int) -> list[Case]:
         h = next(task)
         if rng.random() < 0.6:  # one that has a claim: most do not, and would stay at the tail
             h = h._replace(parallel=True, credit=False, mes=3, com=3, rec=rng.choice((0, 3)), flt=0)
+        if rng.random() < 0.05:
+            h = h._replace(waiting=True)
         made.append(_case(queue, h, next(task) if rng.random() < 0.8 else None, env, start))
     return made

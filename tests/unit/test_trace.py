@@ -68,6 +68,7 @@ def test_contract() -> None:
         "flt": 9,
         "cpu_ns": 10**12,
         "credit": False,
+        "waiting": False,
     }
     assert got["task"]["credit"] is True and got["task"]["parallel"] is False
     assert got["running"]["tid"] == 5

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A task of a job that polls or yields for a message that does not come waits; one that computes does not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from tests.kselftest import ktap
+from tests.kselftest.node import job, loaded, spawned
+
+_SECONDS = 3.0
+
+
+def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> tuple[float, float]:
+    """CPU seconds that a task of a job and a local hog get on one CPU in _SECONDS."""
+    spin = ktap.program("spin")
+    with (
+        loaded(policy, sensors="on", spin_ms=spin_ms, overload="off") as scheduler,
+        job("rank") as cgroup,
+        spawned(spin, what, str(_SECONDS), str(compute_us), cgroup=cgroup, cpu=0) as rank,
+        spawned(spin, "compute", str(_SECONDS), "1000", cpu=0) as hog,
+    ):
+        used = [float(process.communicate(timeout=60)[0].split()[0]) / 1e3 for process in (rank, hog)]
+        ktap.note(
+            f"{policy}, {what}, {compute_us} us, spin_ms {spin_ms}: CPU s of rank and hog {used}, "
+            f"{scheduler.stats()['waits']} waits"
+        )
+        return used[0], used[1]
+
+
+def waiting_uses_no_cpu() -> None:
+    """One that polls or yields for nothing leaves the CPU to others"""
+    for policy, what in (("csm", "epoll"), ("csm", "poll"), ("csm", "select"), ("csm", "yield"), ("rr", "yield")):
+        rank, hog = _beside_a_hog(what, 0, policy)
+        assert rank < 0.1 * _SECONDS, f"{policy}, {what}: {rank} s of CPU while it waited {_SECONDS} s"
+        assert hog > 0.85 * (_SECONDS - rank), f"{policy}, {what}: the hog got {hog} s of {_SECONDS}"
+
+
+def computing_is_not_waiting() -> None:
+    """One that computes and looks in between has its share"""
+    for what in ("epoll", "poll"):
+        rank, _ = _beside_a_hog(what, 1000, "csm")
+        assert rank > 0.35 * _SECONDS, f"{what} each ms: {rank} s of CPU in {_SECONDS} s"
+
+
+def off_is_off() -> None:
+    """spin_ms=0: nobody is taken to wait"""
+    rank, _ = _beside_a_hog("epoll", 0, "csm", spin_ms=0)
+    assert rank > 0.35 * _SECONDS, f"{rank} s of CPU in {_SECONDS} s"
+
+
+def a_message_ends_it() -> None:
+    """A message for one that waits in the ready queue gets it the CPU at once"""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    answers: list[float] = []
+    with (
+        job("rank") as cgroup,
+        loaded("dyn", sensors="on", quantum_ms=100) as scheduler,
+        spawned(ktap.program("spin"), "compute", "20", "1000", cpu=0),
+    ):
+        rank = os.fork()
+        if rank == 0:
+            _echo(cgroup, theirs)
+        for _ in range(20):
+            time.sleep(0.1)
+            began = time.monotonic()
+            ours.send(b"x")
+            ours.recv(1)
+            answers.append(time.monotonic() - began)
+        ours.send(b"")
+        os.waitpid(rank, 0)
+        waits = scheduler.stats()["waits"]
+    answers.sort()
+    ktap.note(f"answers after {answers[10] * 1e3:.1f} ms in the median, {answers[-1] * 1e3:.1f} at most; {waits} waits")
+    assert waits, "it was never taken to wait"
+    # at the tail of a queue with one hog an answer takes most of the hog's 100 ms
+    assert answers[10] < 0.03, f"half of the answers took longer than {answers[10] * 1e3:.0f} ms"
+
+
+def _echo(cgroup: os.PathLike[str], end: socket.socket) -> None:
+    """Answer each message, polling for it; ends with an empty one."""
+    os.sched_setaffinity(0, {0})
+    with open(os.path.join(cgroup, "cgroup.procs"), "w") as procs:
+        procs.write("0")
+    import select
+
+    while True:
+        if select.select([end], [], [], 0)[0]:
+            data = end.recv(1)
+            if not data:
+                os._exit(0)
+            end.send(data)
+
+
+if __name__ == "__main__":
+    ktap.run(waiting_uses_no_cpu, computing_is_not_waiting, off_is_off, a_message_ends_it)
