@@ -23,7 +23,7 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
-from ctl import policy
+from ctl import knob_values, policy
 from ctl.demo import report
 from ctl.demo.progress import Progress
 from ctl.demo.scenario import EEVDF, Scenario
@@ -148,7 +148,7 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
         if config != EEVDF:
             name, *knobs = config.split("+")
             policy.find_policy(name)
-            policy.parse_assignments(knobs)
+            knob_values.parse_assignments(knobs)
     return configs
 
 
