@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`just experiment waiting`: what a rank that waits costs, with its waiting seen by the scheduler and not.
+
+Two ranks, on two machines with one CPU each or on one of them, beside a busy local task: round trips, and CPU time of a
+rank that waits 3 s for a message. Guests run in real time, so figures hold for a host that does nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["main", "markdown", "rows"]
+
+_REPO = Path(__file__).resolve().parents[2]
+_CONFIGS = ("eevdf", "csm+spin_ms=0", "csm+spin_ms=2")
+_LIBRARIES = ("mpich", "openmpi")
+_HEADINGS = ("library", "ranks on", "hog", "scheduler", "round trip, ms", "p99, ms", "CPU in the wait, s", "hog's part")
+
+Measurement = Mapping[str, Any]
+
+
+def rows(measured: Iterable[Measurement]) -> list[tuple[str, ...]]:
+    """The table: medians over the runs of each combination, in the order they were first measured."""
+    groups: dict[tuple[Any, ...], list[Measurement]] = {}
+    for one in measured:
+        groups.setdefault((one["library"], one["place"], one["hog"], one["config"]), []).append(one)
+    return [
+        (
+            library,
+            place,
+            "yes" if hog else "no",
+            config,
+            f"{_median(runs, 'p50_ms'):.1f}",
+            f"{_median(runs, 'p99_ms'):.1f}",
+            f"{_median(runs, 'cpu_s'):.2f}",
+            f"{statistics.median(run['hog_s'] / run['waited_s'] for run in runs):.0%}" if hog else "",
+        )
+        for (library, place, hog, config), runs in sorted(groups.items(), key=lambda item: _order(item[0]))
+    ]
+
+
+def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    library, place, hog, config = key
+    return library, place != "two nodes", not hog, config != "eevdf", config
+
+
+def _median(runs: Sequence[Measurement], name: str) -> float:
+    return statistics.median(float(run[name]) for run in runs)
+
+
+def markdown(table: Sequence[Sequence[str]]) -> str:
+    """The same for a file."""
+    lines = ["| " + " | ".join(_HEADINGS) + " |", "|" + "---|" * len(_HEADINGS)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in table]) + "\n"
+
+
+def _measure(repeat: int, configs: str, console: Console) -> list[dict[str, Any]]:
+    """Run it on a cluster of two, telling what was measured as it comes."""
+    script = "/src/tests/experiments/waiting_guest.py"
+    with tempfile.TemporaryDirectory(prefix="cosched-waiting-") as out:
+        command = [str(_REPO / "vm/cluster"), "2", "--alone", "--cpus", "1", "--memory", "640", "--timeout", "3600"]
+        command += ["--out", out, "--", "python3", script, ",".join(_LIBRARIES), configs, str(repeat)]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
+            assert guest.stdout
+            for line in guest.stdout:
+                console.print("  ".join(rows([json.loads(line)])[0]), highlight=False)
+        if guest.returncode != 0:
+            raise SystemExit(guest.returncode)
+        found: list[dict[str, Any]] = json.loads((Path(out) / "waiting.json").read_text())
+        return found
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--repeat", default=3, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
+@click.option("--configs", default=",".join(_CONFIGS), show_default=True, help="eevdf, and policies with their knobs.")
+@click.option("--keep", is_flag=True, help="Keep what was measured in results/.")
+def main(repeat: int, configs: str, keep: bool) -> None:
+    """Measure what a rank that waits costs, on two virtual machines with one CPU each."""
+    console = Console()
+    subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
+    measured = _measure(repeat, configs, console)
+    table = Table(*_HEADINGS, title=f"median of {repeat} runs")
+    for row in rows(measured):
+        table.add_row(*row)
+    console.print(table)
+    if keep:
+        describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
+        commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
+        command = f"just experiment waiting --repeat {repeat} --configs {configs} --keep"
+        kept = {"commit": commit, "command": command, "measured": measured}
+        (_REPO / "results/waiting.json").write_text(json.dumps(kept, indent=1) + "\n")
+        heading = f"# Waiting ranks\n\n`{command}` at {commit}; medians.\n\n"
+        (_REPO / "results/waiting.md").write_text(heading + markdown(rows(measured)))
+
+
+if __name__ == "__main__":
+    main()
