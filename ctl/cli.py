@@ -275,6 +275,7 @@ def _register() -> None:
         cli_jobs.jobs,
         cli_jobs.tasks,
         cli_cluster.cluster,
+        cli_cluster.events,
     ):
         cli.add_command(command)
 

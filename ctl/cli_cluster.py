@@ -6,13 +6,17 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from typing import Any
 
 import click
 
-from ctl.cli_common import JSON, Group, emit
-from ctl.errors import USAGE, CoschedError
+from ctl.cli_common import JSON, Group, emit, table
+from ctl.errors import FAILED, USAGE, CoschedError
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "events", "show_cluster"]
+
+_EVENTS = ("event", "cluster", "local_user", "stop", "weight", "agent", "lost")  # kinds that `ctl events` prints
+_MIB = 1 << 20
 
 
 @click.group(cls=Group)
@@ -164,3 +168,60 @@ def _own_address() -> str:
             return str(probe.getsockname()[0])
         except OSError:
             raise CoschedError("this node has no address that others could reach: give --address HOST", USAGE) from None
+
+
+@click.command()
+@JSON
+def events(as_json: bool) -> None:
+    """Print what nodes tell each other, and what this one does about it, from now on, until interrupted.
+
+    LOCAL_U, NO_LOCAL, STOP and RESUME of every node that holds a job of this one; local users; jobs that are stopped
+    and go on here; the connection to the broker; what was dropped, and why.
+
+    \b
+    Examples:
+      ctl events
+      ctl events --json
+    """
+    from ctl.cli_watch import print_event
+    from ctl.follow import follow
+
+    for event in follow():
+        if event["kind"] in _EVENTS:
+            print_event(event, as_json)
+
+
+def show_cluster(as_json: bool) -> None:
+    """Print what this node knows of its cluster. Raises CoschedError where it is in none."""
+    from ctl.node.protocol import Client
+
+    with Client() as agent:
+        answer = agent.call("status")["contract"]
+    known = answer["cluster"]
+    if known is None:
+        events_on = answer["modules"]["events"]
+        way = "`ctl cluster init` founds one" if events_on else "the events are off: `ctl set events=on`"
+        raise CoschedError(f"this node works alone: {way}", FAILED)
+    emit(known, as_json, lambda: _print_cluster(known))
+
+
+def _print_cluster(known: dict[str, Any]) -> None:
+    broker = known["broker"] or "not connected: this node decides alone"
+    click.echo(f"node {known['node']}, incarnation {known['incarnation']}, broker {broker}")
+    table(
+        ("node", "speed", "memory MiB", "L"),
+        [
+            (node["node"], f"{node['speed']:.3g}", f"{node['memory'] / _MIB:.0f}", f"{node['share_l']:g}")
+            for node in known["nodes"]
+        ],
+        right=("speed", "memory MiB", "L"),
+        empty="no node's size is known",
+    )
+    jobs = [
+        (job["jid"], job["user"], job["state"], ", ".join([known["node"], *job["nodes"]]), job["why"])
+        for job in known["jobs"]
+    ]
+    table(("job", "user", "state", "nodes", "why"), jobs, empty="no jobs here")
+    for name, counts in (("messages", known["counts"]), ("dropped", known["dropped"])):
+        if counts:
+            click.echo(f"{name}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))

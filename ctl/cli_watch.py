@@ -16,7 +16,7 @@ import click
 from ctl.cli_common import JSON, emit
 from ctl.errors import FAILED, USAGE, CoschedError
 
-__all__ = ["status", "top", "trace"]
+__all__ = ["print_event", "status", "top", "trace"]
 
 _DUMP_LINES = 8  # of the kernel's dump, shown by status; the rest is in the log
 _MIB = 1 << 20
@@ -24,8 +24,9 @@ _MIB = 1 << 20
 
 @click.command()
 @click.option("--follow", "-f", is_flag=True, help="print what happens from now on, until interrupted")
+@click.option("--cluster", "of_cluster", is_flag=True, help="the cluster's nodes, and the jobs that this one holds")
 @JSON
-def status(follow: bool, as_json: bool) -> None:
+def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
     """Tell whether the scheduler is loaded, how it is set, and if not, why it ended.
 
     With --follow: every sched_ext scheduler that comes or goes (ours or another's), overload, jobs and their processes,
@@ -35,18 +36,26 @@ def status(follow: bool, as_json: bool) -> None:
     Examples:
       ctl status
       ctl status --follow
+      ctl status --cluster --json
     """
-    if follow:
+    if follow and of_cluster:
+        raise CoschedError("--follow and --cluster are two things: `ctl events` follows the cluster", USAGE)
+    if of_cluster:
+        from ctl.cli_cluster import show_cluster
+
+        show_cluster(as_json)
+    elif follow:
         from ctl.follow import follow as events
 
         for event in events():
-            _print_event(event, as_json)
-        return
-    answer = _status()
-    emit(answer, as_json, lambda: _print_status(answer))
+            print_event(event, as_json)
+    else:
+        answer = _status()
+        emit(answer, as_json, lambda: _print_status(answer))
 
 
-def _print_event(event: dict[str, Any], as_json: bool) -> None:
+def print_event(event: dict[str, Any], as_json: bool) -> None:
+    """One line for one thing that happened."""
     if as_json:
         click.echo(json.dumps(event))
     else:
