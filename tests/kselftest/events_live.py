@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import json
 import shutil
 import subprocess
 import tempfile
@@ -93,7 +94,11 @@ async def _together(invitation: str) -> None:
         while (row := (await _asked("jobs"))[0])["state"] != "slowed":
             assert time.monotonic() < end, row
         assert "local user on other (keyboard)" in row["why"], row
-        contract = (await _asked("status"))["contract"]
+        contract, known = (await _asked("status"))["contract"], await _asked("status", "--cluster")
+        ktap.expect([one["node"] for one in known["nodes"]], ["here", "other"], "nodes of `ctl status --cluster`")
+        ktap.expect(
+            [(one["jid"], one["state"], one["nodes"]) for one in known["jobs"]], [("j", "slowed", ["other"])], "jobs"
+        )
         ktap.expect(contract["memory"]["pool"], 32 << 20, "M_Paral, of the smallest node's memory")
         assert contract["weight"] < 1, f"W beside a faster node: {contract['weight']}"
         other.stops([("j", "swapping")])
@@ -133,6 +138,21 @@ async def _partly(invitation: str) -> None:
         ktap.expect((now["loaded"], now["sched_ext"]["state"]), (True, "enabled"), "the node, alone")
 
 
+def _has_told(events: list[dict[str, Any]]) -> None:
+    """What `ctl events` printed of all that."""
+    heard = {(event["node"], event["event"]) for event in events if event["kind"] == "event"}
+    for one in (
+        ("other", "LOCAL_U"),
+        ("other", "STOP"),
+        ("other", "RESUME"),
+        ("here", "LOCAL_U"),
+        ("here", "NO_LOCAL"),
+    ):
+        assert one in heard, f"`ctl events` did not print {one}, but {heard}"
+    actions = [event["action"] for event in events if event["kind"] == "stop"]
+    ktap.expect(actions[:2], ["stop", "resume"], "what it printed of the job here")
+
+
 def events() -> None:
     """Nodes that hold the same job slow it, stop it and let it go on together; alone a node works on."""
     if importlib.util.find_spec("nats") is None or shutil.which("nats-server") is None:
@@ -146,7 +166,11 @@ def events() -> None:
             ktap.until(lambda: bool(asked("status")["contract"]["cluster"]["broker"]), "connected to the broker", 60)
             assert "cluster: here, broker 127.0.0.1:4222" in ctl("status")
             invitation = answer["join"].removeprefix("ctl cluster join ")
-            asyncio.run(_together(invitation))
+            with spawned("ctl", "events", "--json") as follower:
+                asyncio.run(_together(invitation))
+                follower.terminate()
+                told = [json.loads(line) for line in follower.communicate(timeout=20)[0].splitlines()]
+            _has_told(told)
             asyncio.run(_partly(invitation))
     finally:
         subprocess.run(["ctl", "cluster", "leave"], check=False, capture_output=True)
