@@ -288,6 +288,8 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
 
             return asyncio.run(serve())
     finally:
+        for sentence in cgroups.repair():  # nothing, unless the agent failed before it could undo it
+            _log.error("left by the agent: %s", sentence)
         cgroups.dissolve()
 
 

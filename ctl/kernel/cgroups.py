@@ -299,13 +299,16 @@ def _put(path: Path, text: str) -> None:
 
     Without waiting: a write of memory.high else reclaims what is above it before it returns.
     """
-    with contextlib.suppress(FileNotFoundError):
+    try:
         if path.read_text().strip() != text:
             descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 os.write(descriptor, text.encode())
             finally:
                 os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):  # it was removed, before or while it was open
+            raise
 
 
 def _is_set(path: Path, name: str, unset: str) -> bool:

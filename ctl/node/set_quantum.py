@@ -14,16 +14,19 @@ from typing import Final
 __all__ = ["MIN_QUANTUM_MS", "Quanta", "Shares", "mpl_bound", "quanta", "speed_weight"]
 
 MIN_QUANTUM_MS: Final = 1.0  # MIN_SLICE_NS of bpf/cosched.h: what L = 0 leaves
+_ALIKE: Final = 0.95  # what two measurements of equal nodes differ by; MPL 3 must not become 2 for that
 _SLOWEST: Final = 1 / 64  # the least W: a node that is slower is given no longer quanta for it
 
 
 def speed_weight(speed: float, fastest: float) -> float:
     """W(N_k) = BOGO(N_k) / BOGO(N_max) (CCS eq. 1, B-CCS-28), within 1/64 and 1. Alone a node is the fastest.
 
-    >>> speed_weight(700, 1000), speed_weight(1000, 0)
-    (0.7, 1.0)
+    Within 5 % nodes are alike.
+
+    >>> speed_weight(700, 1000), speed_weight(970, 1000), speed_weight(1000, 0)
+    (0.7, 1.0, 1.0)
     """
-    if speed <= 0 or fastest <= speed:
+    if speed <= 0 or speed >= _ALIKE * fastest:
         return 1.0
     return max(speed / fastest, _SLOWEST)
 

@@ -12,7 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from ctl.errors import CoschedError
 from ctl.kernel.cgroups import PARENT
+from ctl.node import protocol
 from tests.kselftest import ktap
 from tests.kselftest.command import TIMEOUT, agent, asked, ctl, refused
 from tests.kselftest.node import disabled, loaded, spawned, state
@@ -89,6 +91,23 @@ def jobs_come_and_go() -> None:
         ktap.expect(list(PARENT.glob("*/")), [], "cgroups left")
 
 
+def jobs_have_a_user() -> None:
+    """A job is the user's who began it: another user's process is refused, and changes nothing."""
+    with agent(), spawned("ctl", "run", "--job", "mine", "--", "sleep", "1000"):
+        ktap.until(lambda: [job["user"] for job in asked("jobs")] == ["root"], "root's job")
+        protocol.SOCKET.chmod(0o666)
+        os.seteuid(65534)  # nobody
+        try:
+            with protocol.Client() as client:
+                client.call("enter", jid="mine")
+            raise AssertionError("another user's process is in the job")
+        except CoschedError as error:
+            ktap.expect(str(error), "job mine is user root's, not nobody's: choose another JID", "the refusal")
+        finally:
+            os.seteuid(0)
+        ktap.expect([job["tasks"] for job in asked("jobs")], [1], "tasks of the job")
+
+
 def followed() -> None:
     """status --follow hears of schedulers, jobs, knobs, with no agent at its start."""
     with spawned("ctl", "status", "--follow", "--json") as follower:
@@ -112,5 +131,6 @@ if __name__ == "__main__":
         wrong_requests,
         another_scheduler,
         jobs_come_and_go,
+        jobs_have_a_user,
         followed,
     )

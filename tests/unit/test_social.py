@@ -23,7 +23,8 @@ def test_the_least_quantum_is_the_kernel_sides() -> None:
 @given(st.floats(0.001, 1e6), st.floats(0, 1e6))
 def test_w_is_a_share_of_the_fastest(speed: float, fastest: float) -> None:
     assert 1 / 64 <= speed_weight(speed, fastest) <= 1
-    assert speed_weight(fastest, speed) == 1 or fastest < speed
+    assert speed_weight(fastest, speed) == 1 or fastest < 0.95 * speed
+    assert speed_weight(0.96 * speed, speed) == 1, "as measurements of equal nodes differ"
     assert speed_weight(speed, 0) == 1, "alone"
 
 
