@@ -90,8 +90,8 @@ def main(argv: list[str]) -> int:
     _run("gcc", "-O2", "-o", _HOG, str(_SOURCES / "kselftest/progs/spin.c"))
     for library in libraries:
         _run(f"mpicc.{library}", "-O2", "-o", f"/tmp/mpi_wait.{library}", str(_SOURCES / "progs/mpi_wait.c"))
-        _run("scp", f"/tmp/mpi_wait.{library}", "node2:/tmp/")
-    _run("scp", _HOG, "node2:/tmp/")
+        _run("scp", "-O", f"/tmp/mpi_wait.{library}", "node2:/tmp/")
+    _run("scp", "-O", _HOG, "node2:/tmp/")
     found = []
     for _ in range(repeat):
         for config in configs:
