@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The dashboard's frame: a View and its recent history drawn as lines of exact width.
 
-Top to bottom: title, memory, swap, mode | one ready queue per CPU | jobs | rules and events | trends | keys.
+Top to bottom: title, memory, swap, mode, cluster | one ready queue per CPU | jobs | rules and events | trends | keys.
 `frame()` divides the height: queues first, then jobs, then events, then trends where the terminal is tall.
 """
 
@@ -12,6 +12,7 @@ import time
 from rich.cells import cell_len
 from rich.text import Text
 
+from ctl.monitor.nodes import nodes
 from ctl.monitor.pen import LIMIT, LOCAL, QUIET, WARN, History, Pen
 from ctl.monitor.queues import queues
 from ctl.monitor.tables import jobs, rules_and_events, trends
@@ -53,7 +54,7 @@ def frame(
     """
     pen = Pen(view, history, max(1, width), glyphs, height is not None)
     room = height if height is not None else 100000
-    top = [_title(pen), *_status(pen)][: max(1, room - 3)]
+    top = [_title(pen), *_status(pen), *nodes(pen)][: max(1, room - 3)]
     foot = [_footer(pen, note, keys)] if (note or keys) and room > 1 else []
     body = _body(pen, room - len(top) - len(foot))
     lines = [*top, *body, *foot][:room]

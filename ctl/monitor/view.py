@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-__all__ = ["Cpu", "Event", "Job", "Memory", "Modes", "Overload", "RuleRate", "Task", "View"]
+__all__ = ["Cluster", "Cpu", "Event", "Job", "Memory", "Modes", "Overload", "RuleRate", "Task", "View"]
 
 
 class Task(TypedDict):
@@ -95,6 +95,13 @@ class Event(TypedDict):
     text: str  # one sentence
 
 
+class Cluster(TypedDict):
+    """The cluster that this node is in."""
+
+    broker: str  # host and port; empty: not connected
+    nodes: dict[str, int]  # every known node, and how many of this node's jobs it holds, too
+
+
 class View(TypedDict):
     """One frame of the dashboard."""
 
@@ -111,5 +118,6 @@ class View(TypedDict):
     rules: dict[str, RuleRate]  # rules that inserted anything since load
     events: list[Event]  # the newest, at most 50
     local_user: NotRequired[str | None]  # what shows that one is present: "keyboard"; None: nobody is
+    cluster: NotRequired[Cluster | None]  # None: this node works alone
     since: NotRequired[float]  # Unix time of load
     traced_lost: NotRequired[int]  # decisions lost since load, ring buffer full

@@ -124,6 +124,7 @@ class Report:
             },
             "overload": {"mode": memory["mode"], "verdict": memory["effective"], "why": memory["why"]},
             "local_user": agent.contract.user.why if agent.contract.user.present else None,
+            "cluster": self._cluster(),
             "memory": self._memory(),
             "cpus": [self._cpu(cpu) for cpu in sysinfo.online_cpus()],
             "jobs": cast("list[views.Job]", self.jobs()),
@@ -131,6 +132,17 @@ class Report:
             "events": [{"time": event["time"], "text": event["text"]} for event in agent.events],
             "traced_lost": counters["trace_lost"],
         }
+
+    def _cluster(self) -> views.Cluster | None:
+        peers = self._agent.contract.peers
+        if peers is None:
+            return None
+        known = peers.status()
+        nodes = {node["node"]: 0 for node in known["nodes"]}
+        for job in known["jobs"]:
+            for node in job["nodes"]:
+                nodes[node] = nodes.get(node, 0) + 1
+        return {"broker": known["broker"], "nodes": nodes}
 
     def _cpu(self, cpu: int) -> views.Cpu:
         snap = self._agent.scheduler.snapshot(cpu)

@@ -466,3 +466,21 @@ def test_live_gives_the_terminal_back(end: bytes | signal.Signals) -> None:
     else:
         os.kill(terminal.pid, end)
     assert terminal.ended() == (0 if isinstance(end, bytes) else 128 + signal.SIGTERM)
+
+
+def test_cluster_and_held_jobs_are_shown_where_there_are_any() -> None:
+    assert not any(text.startswith(("cluster", "held")) for text in draw(view()))
+    slowed = job("small", state="slowed", why="local user on node2 (keyboard)")
+    cluster = {"broker": "node1:4222", "nodes": {"node1": 0, "node2": 1}}
+    shown = draw(view(jobs=[job("large", state="free", why=""), slowed], cluster=cluster))
+    assert next(text for text in shown if text.startswith("cluster")).split(maxsplit=1)[1].rstrip() == (
+        "by node1:4222  node1  node2 (1 of our jobs)"
+    )
+    assert next(text for text in shown if text.startswith("held")).split(maxsplit=1)[1].rstrip() == (
+        "small slowed: local user on node2 (keyboard)"
+    )
+
+
+def test_lost_broker_is_told() -> None:
+    shown = draw(view(cluster={"broker": "", "nodes": {}}))
+    assert any("no broker: this node decides alone" in text for text in shown)
