@@ -355,7 +355,8 @@ class Sensors:
                 raw.flt = type(raw.flt)()
             if "sockets" in stopped:
                 raw.rcv = raw.snd = raw.socks = raw.arrived = raw.exited = 0
-            if raw.socks or raw.majflt:
+            # a record begins with what its thread had faulted before, whichever sensor makes it
+            if raw.socks or (raw.majflt and "faults" in self.active):
                 self._table("obs")[tid] = raw
             else:
                 self._table("obs").pop(tid, None)
