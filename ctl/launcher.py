@@ -41,5 +41,6 @@ def environment(jid: str, own: Mapping[str, str]) -> dict[str, str]:
     added |= dict.fromkeys(_AGENTS, launch)
     chosen = [own[name] for name in (*_HYDRA_EXEC, *_AGENTS) if own.get(name, launch) != launch]
     if chosen:
-        added[SSH] = chosen[0]  # the user's own way to other nodes stays in use, below ours
+        # The user's own way to other nodes stays in use, below ours. Open MPI's may be several, "ssh -q : rsh".
+        added[SSH] = chosen[0].partition(":")[0].strip()
     return {**own, **added}

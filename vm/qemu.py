@@ -170,5 +170,5 @@ def command_line(machine: Machine, fds: dict[str, int], console: Path) -> list[s
     if machine.monitor is not None:
         words += ["-monitor", f"unix:{str(machine.monitor).replace(',', ',,')},server=on,wait=off"]
     if QMP in fds:
-        words += ["-chardev", f"socket,id={QMP},fd={fds[QMP]}", "-mon", f"chardev={QMP},mode=control"]
+        words += ["-chardev", f"socket,id={QMP},fd={fds[QMP]}", "-qmp", f"chardev:{QMP}"]
     return [*words, *machine.extra]

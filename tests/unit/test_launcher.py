@@ -53,8 +53,8 @@ def test_status_is_the_commands(programs: Path) -> None:
 
 
 def test_another_ssh_is_used(programs: Path) -> None:
-    (programs / "ssh").rename(programs / "our ssh")
-    done = launch(programs, "node2", "true", COSCHED_SSH=str(programs / "our ssh"))
+    (programs / "ssh").rename(programs / "our-ssh")
+    done = launch(programs, "node2", "true", COSCHED_SSH="our-ssh -p 2222")
     assert done.stdout.startswith("host node2\n")
 
 
@@ -80,6 +80,6 @@ def test_a_batch_systems_launcher_stays(own: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ["HYDRA_LAUNCHER_EXEC", "HYDRA_BOOTSTRAP_EXEC", "PRTE_MCA_plm_ssh_agent"])
 def test_the_users_own_ssh_is_kept_below_ours(name: str) -> None:
-    made = environment("sim", {name: "/opt/ssh"})
-    assert made["COSCHED_SSH"] == "/opt/ssh"
+    made = environment("sim", {name: "/opt/ssh -q : rsh"})
+    assert made["COSCHED_SSH"] == "/opt/ssh -q"
     assert made["HYDRA_LAUNCHER_EXEC"] == str(LAUNCH)

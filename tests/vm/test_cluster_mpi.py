@@ -21,7 +21,7 @@ READY = """
     printf '#!/bin/sh\necho rank $OMPI_COMM_WORLD_RANK of sum 6 on $(hostname) in $(cat /proc/self/cgroup)' >/root/tell
     chmod +x /root/tell
     scp -q /root/hold /root/tell node2:
-    for node in node1 node2; do ssh $node ctl load --set sensors=off >/dev/null; done
+    for node in node1 node2; do ssh $node ctl load --policy csm --set sensors=off >/dev/null; done
     jobs() { for node in node1 node2; do ssh $node ls /sys/fs/cgroup/cosched | grep -c "^$1\\$" || :; done; }
 """
 

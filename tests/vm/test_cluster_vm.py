@@ -38,6 +38,7 @@ def built() -> None:
 def test_nodes_know_each_other_and_the_command_is_as_in_vm_run(tmp_path: Path) -> None:
     script = """
         set -e
+        alias ssh='ssh -n' # the input is for cat
         hostname; ssh node2 hostname; ssh node2 ssh node1 hostname
         ping -c 1 -W 5 node2 >/dev/null
         ssh node2 'echo $COSCHED_NODE of $COSCHED_NODES; test $PYTHONPATH = /src; ctl policies --json >/dev/null'
