@@ -383,8 +383,7 @@ void serve(void)
 		add_swap(request.swap_mb, request.swap_latency_ms);
 	else
 		kill_rather_than_thrash();
-	if (request.setup[0])
-		set_up(&request);
+	set_up(&request);
 	killed_before = oom_kills();
 	tell_host("start %.3f\n", uptime());
 	status = run_command(&request, &out, &err);

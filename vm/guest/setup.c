@@ -27,12 +27,16 @@ __attribute__((noreturn)) static void fail_by_log(int log, const char *program)
 	fail("%s failed: %s", program, text);
 }
 
-/* Run what the host wants to have run before the command, and see that it succeeds. */
+/* Run what the host wants to have run before the command, if anything, and see that it succeeds. */
 void set_up(struct request *request)
 {
-	int log = open(LOG, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), status;
-	pid_t child = fork();
+	int log, status;
+	pid_t child;
 
+	if (!request->setup[0])
+		return;
+	log = open(LOG, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	child = fork();
 	if (child == 0) {
 		setsid();
 		dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
