@@ -18,7 +18,8 @@
  *   -> dispatch: the head moves to the CPU. A task whose quantum ended and
  *     that may overtake the whole queue keeps the CPU, and everybody it
  *     passes is charged: the same as inserting it first and dispatching then.
- *   -> blocks, or its quantum ends -> enqueue.
+ *   -> blocks, or its quantum ends, or it is seen to wait (waiting.bpf.h)
+ *     -> enqueue.
  *   A message that arrives for a queued task (on_arrival) interrupts the CPU;
  *   dispatch then lets the task rise from its place (SDCA, Monito Alg. 2).
  *
@@ -135,9 +136,8 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 		tctx->de_epoch = job_epoch;
 	}
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
-	if (woke || tctx->exec_at_queue >= tctx->quantum_end)
+	if (woke || !has_given_up(p, tctx))
 		tctx->waiting = 0;
-	tctx->quantum_end = tctx->exec_at_queue + slice_of(p, k);
 	tctx->credited = 0;
 	tctx->msg_pending = 0;
 	if (tctx->fresh) {
@@ -295,6 +295,7 @@ struct sched_ext_ops cosched = {
 	.select_cpu	= (void *)cosched_select_cpu,
 	.enqueue	= (void *)cosched_enqueue,
 	.dispatch	= (void *)cosched_dispatch,
+	.yield		= (void *)cosched_yield,
 	.init_task	= (void *)cosched_init_task,
 	.exit_task	= (void *)cosched_exit_task,
 	.cgroup_move	= (void *)cosched_cgroup_move,
@@ -303,8 +304,6 @@ struct sched_ext_ops cosched = {
 	.cpu_offline	= (void *)cosched_cpu_offline,
 	.init		= (void *)cosched_init,
 	.exit		= (void *)cosched_exit,
-	/* a task that end_polling() takes the CPU from is in a BPF program then: it queues like any other */
-	.flags		= SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms	= 30000,
 	.exit_dump_len	= 32768,
 	.name		= "cosched",

@@ -116,7 +116,7 @@ struct knobs {
 	unsigned int		local_user;	/* the agent's verdict: a local user is present */
 	unsigned int		slowed_jobs;	/* jobs that are JOB_SLOWED in job_states */
 	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
-	unsigned long long	spin_ns;	/* CPU time of polling after which a task waits, 0: never */
+	unsigned long long	spin_ns;	/* CPU time without a message after which a task that polls waits, 0: never */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */
@@ -275,7 +275,7 @@ struct exit_record {
 	X(MODE_DYN, mode_dynamic, "insertions decided by received messages")	\
 	X(MODE_CSM, mode_csm, "insertions decided by page faults")	\
 	X(TRACE, traced, "decisions recorded")				\
-	X(TRACE_LOST, trace_lost, "decisions lost, ring buffer full")
+	X(TRACE_LOST, trace_lost, "decisions lost: ring buffer full, or a task stolen meanwhile")
 
 #define COSCHED_STAT_ENUM(id, name, desc)	STAT_##id,
 enum cosched_stat { COSCHED_STATS(COSCHED_STAT_ENUM) NR_COSCHED_STATS };

@@ -175,7 +175,6 @@ __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx
 	tctx->de = 0;
 	tctx->in_order = 1;
 	rq->streak = 0;
-	tctx->quantum_end = prev->se.sum_exec_runtime + slice_of(prev, k);
 	scx_bpf_task_set_slice(prev, slice_of(prev, k));
 	if (k->trace)
 		record_end(cpu, false);

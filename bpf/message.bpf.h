@@ -76,7 +76,7 @@ static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	bool displaced = false, interrupted;
-	u32 w = rq->msg_w;
+	u32 w = rq->msg_w, tid;
 	int i;
 
 	interrupted = prev && is_queued_or_runs(prev) && rq->rest && rq->rest_tid == prev->pid;
@@ -89,7 +89,12 @@ static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 	bpf_for(i, 0, MSG_SLOTS) {
 		if (rq->msg_r == w)
 			break;
-		if (reinsert(rq->msg_tid[rq->msg_r++ & (MSG_SLOTS - 1)], cpu))
+		/* a slot that is counted but not written yet: its kick comes */
+		tid = __sync_lock_test_and_set(&rq->msg_tid[rq->msg_r & (MSG_SLOTS - 1)], 0);
+		if (!tid)
+			break;
+		rq->msg_r++;
+		if (reinsert(tid, cpu))
 			displaced = true;
 	}
 	if (interrupted && displaced)

@@ -45,7 +45,7 @@ static __always_inline void displace(const struct task_struct *curr, struct rq_c
 {
 	rq->resume_tid = curr->pid;
 	rq->resume_key = key + (limit - key) / 2;
-	rq->resume_slice = slice_left(curr);
+	rq->resume_slice = curr->scx.slice;	/* as of resume_exec: what it ran since goes off later */
 	rq->resume_exec = curr->se.sum_exec_runtime;
 }
 

@@ -4,29 +4,34 @@
  * sec. 2.2, spin-block); those of today's MPI libraries poll and yield for as
  * long as it takes, and would use up a quantum each time. A task of a job
  * waits, as far as we are concerned, when it has sent and received nothing for
- * spin_ms of its CPU time, and
+ * spin_ms of its CPU time, others want the CPU, and it
  *
  *   yields: sched_yield() says that it has nothing to do. Before those spin_ms
- *     are over it is not believed: UCX yields between reading a request and
- *     sending the answer; or
+ *     are over, and before it has said so YIELDS times in a turn, it is not
+ *     believed: UCX yields between reading a request and sending the answer; or
  *   has polled that long (epoll, poll, select, to no avail) without computing
  *     in between: a poll every POLL_PAUSE in the mean. One that computes and
  *     looks now and then does not wait.
  *
  * It then gives up the rest of its quantum and goes to the tail, overtakes
  * nobody, and keeps its mes: nothing was sampled that a blocked task would
- * have been sampled for. At its next turn the first poll or yield decides
- * again. A message ends it: in the ready queue by re-insertion (SDCA), on the
- * CPU because its levels move. Without the sensor of sockets nobody waits.
+ * have been sampled for. At its next turn the first poll, or the next YIELDS
+ * yields, decide again. A message ends it: in the ready queue by re-insertion
+ * (SDCA, where the rule and the knob reinsert have that), on the CPU because
+ * its levels move. Of a task that has no socket, or without the sensor, nothing
+ * is known: its yields are what they are everywhere, and its polls too.
  *
- * Ranks of one node talk through shared memory: no message is seen, their
- * levels do not move and every yield of theirs is one of a task that waits.
+ * Ranks of one node talk through shared memory: no message is seen and their
+ * levels do not move, so they wait as soon as they yield YIELDS times.
  */
 #ifndef WAITING_BPF_H
 #define WAITING_BPF_H
 
+#define YIELDS		3			/* one or two may come between a request and its answer */
 #define POLL_PAUSE	(50 * 1000ULL)		/* ns of CPU time between two polls of one wait, in the mean */
 #define POLL_PAUSE_MAX	(1000 * 1000ULL)	/* and at most: a tick or an interrupt may fall into it */
+#define KICK_AFTER	(10 * 1000ULL)		/* ns until a poll's task is taken off its CPU */
+#define CLOCK_MONOTONIC	1
 
 /* CPU time of the running task, as of now. */
 static __always_inline u64 exec_now(const struct task_struct *curr)
@@ -36,13 +41,21 @@ static __always_inline u64 exec_now(const struct task_struct *curr)
 	return curr->se.sum_exec_runtime + (ran > 0 ? ran : 0);
 }
 
-/* Nothing sent, nothing received since spin_ns of its CPU time? A poll or a yield asks. */
-static __always_inline bool is_still(struct task_ctx *tctx, u32 tid, u64 exec, const struct knobs *k)
+/* The context of a task whose waiting can be seen, else NULL. */
+static __always_inline struct task_ctx *seen_waiting(struct task_struct *p, const struct knobs *k)
 {
-	struct obs *o = bpf_map_lookup_elem(&obs, &tid);
+	struct task_ctx *tctx;
 
-	if (!o)
-		return false;
+	if (!k->sensors || !k->spin_ns || !any_parallel(k))
+		return NULL;
+	tctx = ctx_of(p);
+	return tctx && is_parallel(tctx, k) ? tctx : NULL;
+}
+
+/* Nothing sent, nothing received since spin_ns of its CPU time? Nobody's sockets: we cannot know. */
+static __always_inline bool is_still(struct task_ctx *tctx, const struct obs *o, u64 exec,
+				     const struct knobs *k)
+{
 	if (o->moved != tctx->moved) {
 		tctx->moved = o->moved;
 		tctx->still_since = exec;
@@ -50,26 +63,44 @@ static __always_inline bool is_still(struct task_ctx *tctx, u32 tid, u64 exec, c
 	return exec - tctx->still_since >= k->spin_ns;
 }
 
-/*
- * @prev leaves the CPU with quantum left: sched_yield(), or end_polling(). Does
- * it stay after all? Until it has been still for spin_ns; then it waits.
- */
-static __always_inline bool spins_on(struct task_struct *prev, struct task_ctx *tctx, s32 cpu,
-				     const struct knobs *k)
+/* It gives up its quantum: until it is inserted, gave_up says so. */
+static __always_inline void give_up(struct task_ctx *tctx, u64 exec, s32 cpu, const struct knobs *k)
 {
-	u64 exec = prev->se.sum_exec_runtime;
-
-	if (exec >= tctx->quantum_end) {
-		tctx->waiting = 0;	/* it has used it all */
-		return false;
-	}
-	if (!is_still(tctx, prev->pid, exec, k)) {
-		tctx->waiting = 0;
-		scx_bpf_task_set_slice(prev, tctx->quantum_end - exec);
-		return true;
-	}
 	tctx->waiting = 1;
+	tctx->gave_up = exec;
+	tctx->yields = 0;
 	stats_of(cpu, k->rule)[STAT_WAIT]++;
+}
+
+/* Has it just given up its quantum? Then it did not use it up. */
+static __always_inline bool has_given_up(const struct task_struct *p, const struct task_ctx *tctx)
+{
+	return tctx->waiting && p->se.sum_exec_runtime < tctx->gave_up + POLL_PAUSE_MAX;
+}
+
+/* sched_yield() by @from: without this op, and for all others, its slice would be over. */
+bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
+{
+	const struct knobs *k = knobs_now();
+	s32 cpu = scx_bpf_task_cpu(from);
+	struct task_ctx *tctx;
+	struct obs *o;
+	u32 tid = from->pid;
+	u64 exec;
+
+	if (to)
+		return false;
+	tctx = seen_waiting(from, k);
+	o = tctx ? bpf_map_lookup_elem(&obs, &tid) : NULL;
+	if (tctx && o && o->socks && scx_bpf_dsq_nr_queued(cpu)) {
+		exec = exec_now(from);
+		if (!is_still(tctx, o, exec, k) || ++tctx->yields < YIELDS) {
+			tctx->waiting = 0;
+			return false;
+		}
+		give_up(tctx, exec, cpu, k);
+	}
+	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
 
@@ -81,31 +112,70 @@ __noinline int goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 
 	if (!tctx || !is_parallel(tctx, k) || rq_of(cpu)->resume_tid == prev->pid)
 		return 0;
-	if (k->sensors && k->spin_ns) {
-		if (spins_on(prev, tctx, cpu, k))
-			return 1;
-		if (tctx->waiting)
-			return 0;
-	}
+	if (has_given_up(prev, tctx))
+		return 0;
+	tctx->waiting = 0;	/* it has used up its quantum */
 	return walks_on_expiry(k->rule) && keeps_cpu(prev, tctx, cpu);
+}
+
+struct kick_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct kick_timer);
+} kick_timers SEC(".maps");
+
+/*
+ * Take the CPU from the task that gave it up, unless it is in a BPF program:
+ * there it would hold up RCU, and the program for all others of its CPU, for
+ * as long as it is queued.
+ */
+static int take_cpu(void *map, u32 *cpu, struct kick_timer *t)
+{
+	struct task_struct *curr = scx_bpf_cpu_curr(*cpu);
+	struct task_ctx *tctx = curr ? ctx_of(curr) : NULL;
+
+	if (!tctx || !has_given_up(curr, tctx))
+		return 0;
+	if (curr->migration_disabled)
+		bpf_timer_start(&t->timer, KICK_AFTER, BPF_F_TIMER_CPU_PIN);
+	else
+		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+static __always_inline void take_cpu_soon(u32 cpu)
+{
+	struct kick_timer *t = bpf_map_lookup_elem(&kick_timers, &cpu);
+
+	if (!t)
+		return;
+	/* -EBUSY, as ever after the first time, is as good */
+	bpf_timer_init(&t->timer, &kick_timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&t->timer, take_cpu);
+	bpf_timer_start(&t->timer, KICK_AFTER, BPF_F_TIMER_CPU_PIN);
 }
 
 /* A poll found nothing: has the task been doing nothing else? Then the CPU is for others. */
 static __always_inline void end_polling(void)
 {
 	const struct knobs *k = knobs_now();
-	struct task_struct *p;
-	struct task_ctx *tctx;
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *tctx = seen_waiting(p, k);
+	u32 cpu = bpf_get_smp_processor_id(), tid;
+	struct obs *o;
 	u64 exec, spun;
 
-	if (!k->sensors || !k->spin_ns || !any_parallel(k))
+	if (!tctx)
 		return;
-	p = bpf_get_current_task_btf();
-	tctx = ctx_of(p);
-	if (!tctx || !is_parallel(tctx, k))
-		return;
+	tid = p->pid;
+	o = bpf_map_lookup_elem(&obs, &tid);
 	exec = exec_now(p);
-	if (!is_still(tctx, p->pid, exec, k) || exec - tctx->polled > POLL_PAUSE_MAX) {
+	if (!o || !o->socks || !is_still(tctx, o, exec, k) || exec - tctx->polled > POLL_PAUSE_MAX) {
 		tctx->waiting = 0;
 		tctx->poll_since = exec;
 		tctx->polls = 0;
@@ -118,8 +188,12 @@ static __always_inline void end_polling(void)
 		tctx->poll_since = exec;
 		tctx->polls = 0;
 	}
-	if (tctx->waiting)
-		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	if (!tctx->waiting || !scx_bpf_dsq_nr_queued(cpu))
+		return;
+	if (!tctx->gave_up || exec - tctx->gave_up > 10 * KICK_AFTER) {	/* else it is on its way out */
+		give_up(tctx, exec, cpu, k);
+		take_cpu_soon(cpu);
+	}
 }
 
 SEC("fexit/do_epoll_wait")

@@ -238,6 +238,7 @@ class Report:
             "position": task["position"] if task else None,
             "de": task["de"] if task else None,
             "mes": task["mes"] if task else None,
+            "waiting": task["waiting"] if task else None,
         }
         row.update({name: task[name] if task else None for name in ("com", "rec", "flt")})
         if task is None:

@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import socket
+import sys
 import time
 
 from tests.kselftest import ktap
@@ -39,11 +42,45 @@ def waiting_uses_no_cpu() -> None:
         assert hog > 0.85 * (_SECONDS - rank), f"{policy}, {what}: the hog got {hog} s of {_SECONDS}"
 
 
+def two_wait_as_well_as_one() -> None:
+    """Two ranks that poll on one CPU leave it to others, and a change of knobs does not wait for them"""
+    spin = ktap.program("spin")
+    with (
+        loaded("csm", sensors="on", overload="off") as scheduler,
+        job("rank") as cgroup,
+        spawned(spin, "epoll", str(_SECONDS), "0", cgroup=cgroup, cpu=0) as one,
+        spawned(spin, "epoll", str(_SECONDS), "0", cgroup=cgroup, cpu=0) as two,
+        spawned(spin, "compute", str(_SECONDS), "1000", cpu=0) as hog,
+    ):
+        time.sleep(1)
+        scheduler.write_knobs(mnol=3)
+        began = time.monotonic()
+        scheduler.write_knobs(mnol=2)
+        changed = time.monotonic() - began
+        used = [float(process.communicate(timeout=60)[0].split()[0]) / 1e3 for process in (one, two, hog)]
+    ktap.note(f"CPU s of two ranks and a hog {used}; the second change of a knob took {changed:.2f} s")
+    assert sum(used[:2]) < 0.2 * _SECONDS, f"the ranks used {sum(used[:2])} s of CPU while they waited {_SECONDS} s"
+    assert changed < 0.5, f"the knob changed after {changed} s"
+
+
 def computing_is_not_waiting() -> None:
-    """One that computes and looks in between has its share"""
-    for what in ("epoll", "poll"):
+    """One that computes, and looks in between or is displaced, has its share and never waits"""
+    for what in ("epoll", "poll", "select"):
         rank, _ = _beside_a_hog(what, 1000, "csm")
         assert rank > 0.35 * _SECONDS, f"{what} each ms: {rank} s of CPU in {_SECONDS} s"
+    spin = ktap.program("spin")
+    sleeper = "import time\nwhile True: time.sleep(0.005)"
+    with (
+        loaded("csm", sensors="on", overload="off") as scheduler,
+        job("rank") as cgroup,
+        spawned(sys.executable, "-c", sleeper, cpu=0),
+        spawned(spin, "compute", str(_SECONDS), "1000", cgroup=cgroup, cpu=0) as rank_process,
+    ):
+        rank_process.communicate(timeout=60)
+        counted = scheduler.stats()
+    ktap.note(f"beside a sleeper: displaced {counted['preempts']} times, {counted['waits']} waits")
+    assert counted["preempts"] > 100, counted
+    ktap.expect(counted["waits"], 0, "waits of one that computes")
 
 
 def off_is_off() -> None:
@@ -53,7 +90,7 @@ def off_is_off() -> None:
 
 
 def a_message_ends_it() -> None:
-    """A message for one that waits in the ready queue gets it the CPU at once"""
+    """A message for one that waits gets it the CPU at once, and a yield before its answer does not take it away"""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     answers: list[float] = []
     with (
@@ -64,14 +101,16 @@ def a_message_ends_it() -> None:
         rank = os.fork()
         if rank == 0:
             _echo(cgroup, theirs)
-        for _ in range(20):
-            time.sleep(0.1)
-            began = time.monotonic()
-            ours.send(b"x")
-            ours.recv(1)
-            answers.append(time.monotonic() - began)
-        ours.send(b"")
-        os.waitpid(rank, 0)
+        try:
+            for _ in range(20):
+                time.sleep(0.1)
+                began = time.monotonic()
+                ours.send(b"x")
+                ours.recv(1)
+                answers.append(time.monotonic() - began)
+        finally:
+            os.kill(rank, signal.SIGKILL)
+            os.waitpid(rank, 0)
         waits = scheduler.stats()["waits"]
     answers.sort()
     ktap.note(f"answers after {answers[10] * 1e3:.1f} ms in the median, {answers[-1] * 1e3:.1f} at most; {waits} waits")
@@ -81,19 +120,16 @@ def a_message_ends_it() -> None:
 
 
 def _echo(cgroup: os.PathLike[str], end: socket.socket) -> None:
-    """Answer each message, polling for it; ends with an empty one."""
+    """Answer each message, polling for it, and yield between reading and answering."""
     os.sched_setaffinity(0, {0})
     with open(os.path.join(cgroup, "cgroup.procs"), "w") as procs:
         procs.write("0")
-    import select
-
     while True:
         if select.select([end], [], [], 0)[0]:
             data = end.recv(1)
-            if not data:
-                os._exit(0)
+            os.sched_yield()
             end.send(data)
 
 
 if __name__ == "__main__":
-    ktap.run(waiting_uses_no_cpu, computing_is_not_waiting, off_is_off, a_message_ends_it)
+    ktap.run(waiting_uses_no_cpu, two_wait_as_well_as_one, computing_is_not_waiting, off_is_off, a_message_ends_it)
