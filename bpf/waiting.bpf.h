@@ -30,7 +30,7 @@
 #define YIELDS		3			/* one or two may come between a request and its answer */
 #define POLL_PAUSE	(50 * 1000ULL)		/* ns of CPU time between two polls of one wait, in the mean */
 #define POLL_PAUSE_MAX	(1000 * 1000ULL)	/* and at most: a tick or an interrupt may fall into it */
-#define KICK_AFTER	(10 * 1000ULL)		/* ns until a poll's task is taken off its CPU */
+#define KICK_AFTER	(100 * 1000ULL)		/* ns until a task that waits is taken off its CPU; emulators need as much */
 #define CLOCK_MONOTONIC	1
 
 /* CPU time of the running task, as of now. */
@@ -118,8 +118,10 @@ __noinline int goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	return walks_on_expiry(k->rule) && keeps_cpu(prev, tctx, cpu);
 }
 
+/* One for each CPU: it takes the CPU from the task @tid. */
 struct kick_timer {
 	struct bpf_timer timer;
+	u32 tid;	/* 0: it is not under way */
 };
 
 struct {
@@ -130,30 +132,34 @@ struct {
 } kick_timers SEC(".maps");
 
 /*
- * Take the CPU from the task that gave it up, unless it is in a BPF program:
- * there it would hold up RCU, and the program for all others of its CPU, for
- * as long as it is queued.
+ * Take the CPU from the task that waits, unless it is in a BPF program: there
+ * it would hold up RCU, and the program for all others of its CPU, for as long
+ * as it is queued.
  */
 static int take_cpu(void *map, u32 *cpu, struct kick_timer *t)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(*cpu);
-	struct task_ctx *tctx = curr ? ctx_of(curr) : NULL;
+	struct task_ctx *tctx = curr && curr->pid == t->tid ? ctx_of(curr) : NULL;
 
-	if (!tctx || !has_given_up(curr, tctx))
-		return 0;
-	if (curr->migration_disabled)
+	if (tctx && tctx->waiting && curr->migration_disabled) {
 		bpf_timer_start(&t->timer, KICK_AFTER, BPF_F_TIMER_CPU_PIN);
-	else
+		return 0;
+	}
+	t->tid = 0;
+	if (tctx && tctx->waiting) {
+		give_up(tctx, exec_now(curr), *cpu, knobs_now());
 		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	}
 	return 0;
 }
 
-static __always_inline void take_cpu_soon(u32 cpu)
+static __always_inline void take_cpu_soon(u32 cpu, u32 tid)
 {
 	struct kick_timer *t = bpf_map_lookup_elem(&kick_timers, &cpu);
 
-	if (!t)
+	if (!t || t->tid)
 		return;
+	t->tid = tid;
 	/* -EBUSY, as ever after the first time, is as good */
 	bpf_timer_init(&t->timer, &kick_timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&t->timer, take_cpu);
@@ -188,12 +194,8 @@ static __always_inline void end_polling(void)
 		tctx->poll_since = exec;
 		tctx->polls = 0;
 	}
-	if (!tctx->waiting || !scx_bpf_dsq_nr_queued(cpu))
-		return;
-	if (!tctx->gave_up || exec - tctx->gave_up > 10 * KICK_AFTER) {	/* else it is on its way out */
-		give_up(tctx, exec, cpu, k);
-		take_cpu_soon(cpu);
-	}
+	if (tctx->waiting && scx_bpf_dsq_nr_queued(cpu))
+		take_cpu_soon(cpu, tid);
 }
 
 SEC("fexit/do_epoll_wait")
