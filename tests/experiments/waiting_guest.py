@@ -18,7 +18,11 @@ from typing import Any
 _SOURCES = Path(__file__).resolve().parents[1]
 _ROUNDS, _SECONDS = 300, 3
 _HOG = "/tmp/spin"
-_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_OPENMPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_btl_tcp_if_include": "10.77.0.0/24",  # the nodes' other interface has the same address on all
+}
 _MPIEXEC = {
     ("mpich", "two nodes"): ["mpiexec.mpich", "-hosts", "node1,node2", "-ppn", "1", "-n", "2"],
     ("mpich", "one node"): ["mpiexec.mpich", "-n", "2"],
@@ -30,7 +34,7 @@ _PLACES = (("two nodes", True), ("two nodes", False), ("one node", True))  # and
 
 def _run(*command: str) -> str:
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=os.environ | _AS_ROOT
+        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=os.environ | _OPENMPI
     )
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr[-2000:]}")
