@@ -27,7 +27,7 @@ _MPIEXEC = {
     ("mpich", "two nodes"): ["mpiexec.mpich", "-hosts", "node1,node2", "-ppn", "1", "-n", "2"],
     ("mpich", "one node"): ["mpiexec.mpich", "-n", "2"],
     ("openmpi", "two nodes"): ["mpiexec.openmpi", "--host", "node1:1,node2:1", "--map-by", "slot", "-n", "2"],
-    ("openmpi", "one node"): ["mpiexec.openmpi", "--host", "node1:2", "-n", "2"],
+    ("openmpi", "one node"): ["mpiexec.openmpi", "--host", "node1:2", "--bind-to", "none", "-n", "2"],
 }
 _PLACES = (("two nodes", True), ("two nodes", False), ("one node", True))  # and whether a hog is there
 
