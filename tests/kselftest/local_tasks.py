@@ -7,8 +7,12 @@ from __future__ import annotations
 import os
 import time
 
+from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
-from tests.kselftest.node import job, loaded, spawned
+from tests.kselftest.node import Recorder, job, loaded, online, spawned
+from tests.reference.records import PUT_BACK
+
+_QUANTUM_MS = 100  # of hogs that are displaced
 
 
 def _lateness(credit: str) -> tuple[int, int]:
@@ -71,11 +75,47 @@ def idle_cpus_take_waiting_tasks() -> None:
 def quiet_again() -> None:
     """Once nobody asks for its order, a queue of tasks that never sleep goes back to the cheap way."""
     hog = ktap.program("hog")
-    with loaded() as scheduler, spawned(hog, "4", cpu=0):
+    # with another CPU on line: it would ask for tasks to take, and they would wait where it can
+    with online(1, False), loaded() as scheduler, spawned(hog, "4", cpu=0):
         scheduler.write_knobs(trace=1)
         ktap.until(lambda: scheduler.snapshot(0)["queued"] >= 2, "tasks wait in the ordered queue")
         scheduler.write_knobs(trace=0)
-        ktap.until(lambda: scheduler.snapshot(0)["queued"] == 0, "no task waits in the ordered queue")
+        ktap.until(lambda: _stays_empty(scheduler), "no task waits in the ordered queue any more")
+
+
+def _stays_empty(scheduler: Scheduler) -> bool:
+    """Does nobody wait in CPU 0's ordered queue for half a second? Four hogs would, at every tick."""
+    for _ in range(10):
+        if scheduler.snapshot(0)["queued"]:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def displaced_keeps_its_quantum() -> None:
+    """One that an interactive task displaces again and again has all of its quantum."""
+    with (
+        job("hogs") as cgroup,
+        loaded(quantum_ms=_QUANTUM_MS) as scheduler,
+        spawned(ktap.program("hog"), "2", cgroup=cgroup, cpu=0),
+        spawned(ktap.program("lateness"), "5000", "2000", cpu=0),
+        Recorder(scheduler) as recorder,
+    ):
+        time.sleep(4)
+    turns: list[float] = []
+    last: dict[int, int] = {}
+    displaced = 0
+    for one in recorder.decisions:
+        tid, used = one["task"]["tid"], one["task"]["cpu_ns"]
+        displaced += one["cause"] == PUT_BACK and one["task"]["parallel"]
+        if one["cause"] == "expire" and one["task"]["parallel"]:
+            if tid in last:
+                turns.append((used - last[tid]) / 1e6)
+            last[tid] = used
+    turns.sort()
+    ktap.note(f"{len(turns)} turns of {turns[0]:.0f} to {turns[-1]:.0f} ms, displaced {displaced} times")
+    assert displaced > 3 * len(turns), "hardly displaced"
+    assert turns[0] > _QUANTUM_MS - 1, f"a turn of {turns[0]:.1f} ms, the quantum is {_QUANTUM_MS} ms"
 
 
 def _cpu(pid: int) -> int:
@@ -92,4 +132,10 @@ def _session(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    ktap.run(sleeper_goes_ahead_on_credit, nice_scales_the_quantum, idle_cpus_take_waiting_tasks, quiet_again)
+    ktap.run(
+        sleeper_goes_ahead_on_credit,
+        nice_scales_the_quantum,
+        idle_cpus_take_waiting_tasks,
+        quiet_again,
+        displaced_keeps_its_quantum,
+    )
