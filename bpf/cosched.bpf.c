@@ -89,7 +89,10 @@ s32 SCX_OP(cosched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 
 	if (idle) {
 		const struct knobs *k = knobs_now();
+		struct task_ctx *tctx = any_parallel(k) ? ctx_of(p) : NULL;
 
+		if (tctx)
+			begin_turn(tctx);
 		stats_of(cpu, k->rule)[STAT_DIRECT]++;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), 0);
 	}
@@ -137,7 +140,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
 	if (woke || !has_given_up(p, tctx))
-		tctx->waiting = 0;
+		begin_turn(tctx);
 	tctx->credited = 0;
 	tctx->msg_pending = 0;
 	if (tctx->fresh) {

@@ -22,7 +22,7 @@ struct task_ctx {
 	u8	in_order;	/* inserted neither on top nor on credit */
 	u8	msg_pending;	/* in its CPU's message slots */
 	u8	waiting;	/* polls for a message that does not come */
-	u8	yields;		/* that were not believed */
+	u8	yields;		/* in this turn, that were not believed */
 	u32	moved;		/* its obs.moved at its last poll */
 	u64	gave_up;	/* its CPU time when it last gave up its quantum */
 	u64	still_since;	/* its CPU time when its levels were seen to have moved last, */

@@ -277,7 +277,7 @@ _KNOBS = (
         "integer",
         2,
         "CPU time a parallel task may poll for a message before it is taken to wait: to the tail, at once; 0: never",
-        "Monito §2.2, design §4",
+        "Monito §2.2, B-MO-10, B-CCS-25, design §4",
         unit="ms",
         low=0,
         high=1000,

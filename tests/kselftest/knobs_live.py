@@ -8,7 +8,7 @@ import time
 
 from ctl.kernel import layout
 from tests.kselftest import ktap
-from tests.kselftest.node import Recorder, job, loaded, spawned, state
+from tests.kselftest.node import Recorder, insertions, job, loaded, spawned, state
 
 
 def rules_switch_live() -> None:
@@ -48,10 +48,7 @@ def quantum_is_live() -> None:
     with loaded() as scheduler, spawned(hog, "3", cpu=0):
         for quantum_ms in (50, 5):
             scheduler.write_knobs(quantum_ns=quantum_ms * 1_000_000)
-            time.sleep(0.3)
-            before = scheduler.stats()["insertions"]
-            time.sleep(1.5)
-            turns.append(scheduler.stats()["insertions"] - before)
+            turns.append(insertions(scheduler, 1.5))
     ktap.note(f"insertions in 1.5 s: {turns[0]} with 50 ms, {turns[1]} with 5 ms")
     assert turns[1] > 3 * turns[0], f"5 ms quanta gave {turns[1]} insertions, 50 ms ones {turns[0]}"
 

@@ -21,7 +21,19 @@ from ctl.kernel.sensors import Sensors
 from tests.reference.records import PUT_BACK, from_json
 from tests.reference.replay import mismatch
 
-__all__ = ["OBJECT", "Recorder", "disabled", "job", "loaded", "mismatches", "online", "sensing", "spawned", "state"]
+__all__ = [
+    "OBJECT",
+    "Recorder",
+    "disabled",
+    "insertions",
+    "job",
+    "loaded",
+    "mismatches",
+    "online",
+    "sensing",
+    "spawned",
+    "state",
+]
 
 _SENSORS = Sensors()  # compiled once and attached once in a test file: that takes ten seconds, and two more
 OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
@@ -129,6 +141,14 @@ def online(cpu: int, up: bool) -> Iterator[None]:
         yield
     finally:
         switch.write_text("0" if up else "1")
+
+
+def insertions(scheduler: Scheduler, seconds: float) -> int:
+    """How many tasks are inserted in this time, once what was set before has had 0.3 s to be felt."""
+    time.sleep(0.3)
+    before = scheduler.stats()["insertions"]
+    time.sleep(seconds)
+    return scheduler.stats()["insertions"] - before
 
 
 class Recorder:

@@ -14,7 +14,7 @@ from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl
 from tests.kselftest.local_tasks import cpu_time
-from tests.kselftest.node import job, loaded, spawned
+from tests.kselftest.node import insertions, job, loaded, spawned
 
 _ONE = 1 << constant("MES_SHIFT")
 _QUANTUM_MS = 40  # ten ticks of the kernel, which ends quanta at ticks
@@ -80,10 +80,7 @@ def slow_nodes_have_long_quanta() -> None:
     ):
         for stretch in (_ONE, 4 * _ONE):
             scheduler.adjust(stretch=stretch)
-            time.sleep(0.3)
-            before = scheduler.stats()["insertions"]
-            time.sleep(2)
-            turns.append(scheduler.stats()["insertions"] - before)
+            turns.append(insertions(scheduler, 2.0))
     ktap.note(f"insertions in 2 s: {turns[0]} with W = 1, {turns[1]} with W = 0.25")
     assert turns[0] > 2 * turns[1], f"W = 1: {turns[0]} insertions, W = 0.25: {turns[1]}"
 

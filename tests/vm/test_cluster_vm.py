@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm.test_vm import processes
+from tests.vm.test_vm import assert_gone, processes
 from vm.control import Control
 from vm.host import REPO, VmError
 
@@ -164,10 +164,7 @@ def test_signal_powers_all_off(number: signal.Signals) -> None:
         run.send_signal(number)
         status = run.wait(20)
     assert status == (-9 if number == signal.SIGKILL else 128 + number)
-    until = time.monotonic() + 5
-    while processes(token) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert processes(token) == []
+    assert_gone(token)
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -14,7 +15,9 @@ import struct
 import subprocess
 import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -46,6 +49,14 @@ def processes(token: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def assert_gone(token: str) -> None:
+    """Fail unless these processes end within 5 s."""
+    until = time.monotonic() + 5
+    while processes(token) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert processes(token) == []
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -205,10 +216,7 @@ def test_signal_ends_the_guest(number: signal.Signals) -> None:
         run.send_signal(number)
         status = run.wait(10)
     assert status == (-9 if number == signal.SIGKILL else 128 + number)
-    until = time.monotonic() + 5
-    while processes(token) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert processes(token) == []
+    assert_gone(token)
 
 
 class Terminal:
@@ -276,19 +284,25 @@ with Sensors() as sensors:
 """
 
 
-def test_a_key_pressed_in_the_monitor_is_sensed(tmp_path: Path) -> None:
-    """The whole way: QEMU's keyboard, the guest's driver, the kprobe, the map."""
-    path = tmp_path / "monitor"
-    with subprocess.Popen([RUN, "--monitor", path, "--timeout", "110", "--", "python3", "-c", _SENSES],
+@contextlib.contextmanager
+def pressing_a_key(path: Path, program: str) -> Iterator[IO[bytes]]:
+    """Run a Python program in a guest, press a key once it has said "ready"; what it says from then on."""
+    with subprocess.Popen([RUN, "--monitor", path, "--timeout", "150", "--", "python3", "-c", program],
                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         with socket.socket(socket.AF_UNIX) as monitor:
             monitor.connect(str(path))
             monitor.sendall(b"sendkey a\n")
-            word, keys, fresh = process.stdout.readline().split()
-        assert (word, int(keys) >= 1, fresh) == (b"seen", True, b"True")
+            yield process.stdout
         assert process.wait(LIMIT_S) == 0
+
+
+def test_a_key_pressed_in_the_monitor_is_sensed(tmp_path: Path) -> None:
+    """The whole way: QEMU's keyboard, the guest's driver, the kprobe, the map."""
+    with pressing_a_key(tmp_path / "monitor", _SENSES) as said:
+        word, keys, fresh = said.readline().split()
+    assert (word, int(keys) >= 1, fresh) == (b"seen", True, b"True")
 
 
 _USER = """
@@ -308,17 +322,9 @@ with Client() as agent:
 
 def test_a_key_pressed_in_the_monitor_is_a_local_user(tmp_path: Path) -> None:
     """From QEMU's keyboard to the quantum of jobs: nobody is there, then somebody is, by that key alone."""
-    path = tmp_path / "monitor"
-    with subprocess.Popen([RUN, "--monitor", path, "--timeout", "150", "--", "python3", "-c", _USER],
-                          stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        with socket.socket(socket.AF_UNIX) as monitor:
-            monitor.connect(str(path))
-            monitor.sendall(b"sendkey a\n")
-            assert process.stdout.readline() == b"local user here: keyboard\n"
-        assert process.stdout.readline() == b"0.5\n"
-        assert process.wait(LIMIT_S) == 0
+    with pressing_a_key(tmp_path / "monitor", _USER) as said:
+        assert said.readline() == b"local user here: keyboard\n"
+        assert said.readline() == b"0.5\n"
 
 
 def test_monitor_presses_keys(tmp_path: Path) -> None:
