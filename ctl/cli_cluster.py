@@ -15,7 +15,8 @@ from ctl.errors import FAILED, USAGE, CoschedError
 
 __all__ = ["cluster", "events", "show_cluster"]
 
-_EVENTS = ("event", "cluster", "local_user", "stop", "weight", "agent", "lost")  # kinds that `ctl events` prints
+# Kinds that `ctl events` prints
+_EVENTS = ("follow", "event", "cluster", "local_user", "stop", "weight", "agent", "lost")
 _MIB = 1 << 20
 
 

@@ -23,10 +23,15 @@ _RETRY = 0.1
 
 
 def follow() -> Iterator[dict[str, Any]]:
-    """Events, for ever: {"time", "kind", "text", ...}. Raises CoschedError where the user may not ask the agent."""
+    """Events, for ever: {"time", "kind", "text", ...}. Raises CoschedError where the user may not ask the agent.
+
+    The first, of kind "follow", says that nothing is missed from here on.
+    """
     agent = _Agent()
     with SchedulerEvents() as schedulers:
         agent.try_for(0)
+        text = "following this node" if agent.sources() else "following this node; no agent runs on it"
+        yield {"time": time.time(), "kind": "follow", "text": text, "agent": bool(agent.sources())}
         yield from agent.read()
         while True:
             ready, _, _ = select.select([schedulers.fileno(), *agent.sources()], [], [], agent.patience())

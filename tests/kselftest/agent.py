@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -16,7 +14,7 @@ from ctl.errors import CoschedError
 from ctl.kernel.cgroups import PARENT
 from ctl.node import protocol
 from tests.kselftest import ktap
-from tests.kselftest.command import TIMEOUT, agent, asked, ctl, refused
+from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following, refused
 from tests.kselftest.node import disabled, loaded, spawned, state
 
 
@@ -110,19 +108,15 @@ def jobs_have_a_user() -> None:
 
 def followed() -> None:
     """status --follow hears of schedulers, jobs, knobs, with no agent at its start."""
-    with spawned("ctl", "status", "--follow", "--json") as follower:
-        time.sleep(3)
+    with following("status", "--follow") as follower:
+        ktap.expect([event["agent"] for event in follower.events()], [False], "an agent when it began")
         with agent():
             ctl("set", "mno=5")
             ctl("run", "--job", "f", "--", "true")
             ktap.until(lambda: not (PARENT / "f").exists(), "the job is gone")
-        time.sleep(1)
-        follower.send_signal(signal.SIGINT)
-        assert follower.stdout is not None
-        events = [json.loads(line) for line in follower.stdout.read().splitlines()]
-    seen = [(event["kind"], event.get("action")) for event in events]
-    for wanted in (("sched_ext", "add"), ("knobs", None), ("job", "begin"), ("job", "end"), ("sched_ext", "remove")):
-        assert wanted in seen, f"no {wanted} in {events}"
+        jobs = [{"kind": "job", "action": action} for action in ("begin", "end")]
+        schedulers = [{"kind": "sched_ext", "action": action} for action in ("add", "remove")]
+        follower.hears(*schedulers, *jobs, {"kind": "knobs"})
 
 
 if __name__ == "__main__":

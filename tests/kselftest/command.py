@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 from tests.kselftest import ktap
+from tests.kselftest.node import spawned
 
-__all__ = ["TIMEOUT", "agent", "asked", "ctl", "refused"]
+__all__ = ["TIMEOUT", "Follower", "agent", "asked", "ctl", "following", "refused"]
 
 TIMEOUT = 120  # seconds: the sensors compile in five, on a busy emulated CPU in thirty
 
@@ -46,3 +48,44 @@ def refused(*arguments: str, words: tuple[str, ...]) -> None:
     ktap.expect(text.count("\n"), 1, f"lines of {text!r}")
     for word in words:
         assert word in text, f"no {word!r} in {text!r}"
+
+
+class Follower:
+    """What a ctl that follows has printed so far."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self._descriptor = process.stdout.fileno()
+        self._read = b""
+        os.set_blocking(self._descriptor, False)
+
+    def text(self) -> str:
+        """All of it, without waiting for more."""
+        with contextlib.suppress(BlockingIOError):
+            while more := os.read(self._descriptor, 1 << 16):
+                self._read += more
+        return self._read.decode()
+
+    def events(self) -> list[dict[str, Any]]:
+        """The events of which it has printed the whole line."""
+        return [json.loads(line) for line in self.text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def hears(self, *wanted: dict[str, Any]) -> None:
+        """Wait until each of these is part of an event it has printed."""
+
+        def missing() -> list[dict[str, Any]]:
+            told = [event.items() for event in self.events()]
+            return [one for one in wanted if not any(one.items() <= event for event in told)]
+
+        with contextlib.suppress(AssertionError):
+            ktap.until(lambda: not missing(), "it tells")
+        assert not missing(), f"it did not print {missing()}, but {self.text()}"
+
+
+@contextlib.contextmanager
+def following(*arguments: str) -> Iterator[Follower]:
+    """`ctl status --follow` or `ctl events` with --json, from the moment on that it misses nothing."""
+    with spawned("ctl", *arguments, "--json") as process:
+        follower = Follower(process)
+        ktap.until(lambda: '"kind": "follow"' in follower.text(), f"ctl {' '.join(arguments)} follows", TIMEOUT)
+        yield follower

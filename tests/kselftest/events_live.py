@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
-import json
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctl.kernel.cgroups import PARENT
 from tests.kselftest import ktap
-from tests.kselftest.command import agent, asked, ctl, refused
+from tests.kselftest.command import Follower, agent, asked, ctl, following, refused
 from tests.kselftest.node import spawned
 
 if TYPE_CHECKING:
@@ -138,19 +137,11 @@ async def _partly(invitation: str) -> None:
         ktap.expect((now["loaded"], now["sched_ext"]["state"]), (True, "enabled"), "the node, alone")
 
 
-def _has_told(events: list[dict[str, Any]]) -> None:
+def _has_told(follower: Follower) -> None:
     """What `ctl events` printed of all that."""
-    heard = {(event["node"], event["event"]) for event in events if event["kind"] == "event"}
-    for one in (
-        ("other", "LOCAL_U"),
-        ("other", "STOP"),
-        ("other", "RESUME"),
-        ("here", "LOCAL_U"),
-        ("here", "NO_LOCAL"),
-    ):
-        assert one in heard, f"`ctl events` did not print {one}, but {heard}"
-    actions = [event["action"] for event in events if event["kind"] == "stop"]
-    ktap.expect(actions[:2], ["stop", "resume"], "what it printed of the job here")
+    others = [{"node": "other", "event": event} for event in ("LOCAL_U", "STOP", "RESUME")]
+    own = [{"node": "here", "event": event} for event in ("LOCAL_U", "NO_LOCAL")]
+    follower.hears(*others, *own, *[{"kind": "stop", "action": action} for action in ("stop", "resume")])
 
 
 def events() -> None:
@@ -166,11 +157,9 @@ def events() -> None:
             ktap.until(lambda: "broker 127.0.0.1:4222" in ctl("status"), "connected to the broker", 60)
             assert "cluster: here, broker 127.0.0.1:4222" in ctl("status")
             invitation = answer["join"].removeprefix("ctl cluster join ")
-            with spawned("ctl", "events", "--json") as follower:
+            with following("events") as follower:
                 asyncio.run(_together(invitation))
-                follower.terminate()
-                told = [json.loads(line) for line in follower.communicate(timeout=20)[0].splitlines()]
-            _has_told(told)
+                _has_told(follower)
             asyncio.run(_partly(invitation))
     finally:
         subprocess.run(["ctl", "cluster", "leave"], check=False, capture_output=True)

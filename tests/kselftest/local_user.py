@@ -4,16 +4,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
-import subprocess
 import time
 from typing import Any
 
 from tests.kselftest import ktap
-from tests.kselftest.command import agent, asked, ctl
-from tests.kselftest.node import spawned
+from tests.kselftest.command import agent, asked, ctl, following
 from tests.kselftest.sensor_input import keyboard, press
 
 _KEY_A = 30
@@ -23,39 +20,19 @@ def _user() -> Any:
     return asked("status")["contract"]["local_user"]
 
 
-class Output:
-    """What a program printed so far."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        self._descriptor = process.stdout.fileno()
-        self._read = b""
-        os.set_blocking(self._descriptor, False)
-
-    def all(self) -> bytes:
-        """All of it, without waiting for more."""
-        with contextlib.suppress(BlockingIOError):
-            self._read += os.read(self._descriptor, 1 << 16)
-        return self._read
-
-
 def comes_and_goes() -> None:
     """Nobody at first; a key makes one at once; without another one they are gone after local_idle_s."""
-    with (
-        agent("local_idle_s=6", policy="ccs", sensors=True),
-        spawned("ctl", "status", "--follow", "--json") as follower,
-    ):
-        heard = Output(follower)
+    with agent("local_idle_s=6", policy="ccs", sensors=True), following("status", "--follow") as heard:
         ktap.expect((_user()["present"], _user()["why"]), (False, "no input seen"), "before any input")
         pressed = time.monotonic()
         press(keyboard(), _KEY_A)
-        ktap.until(lambda: b"local user here: keyboard" in heard.all(), "the user is noticed", 5)
+        ktap.until(lambda: "local user here: keyboard" in heard.text(), "the user is noticed", 5)
         ktap.note(f"noticed, and read here, after {(time.monotonic() - pressed) * 1000:.0f} ms")
         now = asked("status")["contract"]
         ktap.expect(now["local_user"]["present"], True, "a user after a key")
         ktap.expect(now["quantum"]["parallel_ms"], now["quantum"]["local_ms"] / 2, "quantum of jobs")
         assert "local user present: keyboard" in ctl("status")
-        ktap.until(lambda: b"local user gone" in heard.all(), "the user has gone", 20)
+        ktap.until(lambda: "local user gone" in heard.text(), "the user has gone", 20)
         lasted = time.monotonic() - pressed
         assert 5.9 < lasted < 12, f"present for {lasted:.1f} s, local_idle_s is 6"
         ktap.expect(asked("status")["contract"]["local_user"]["present"], False, "a user after 6 s without input")
