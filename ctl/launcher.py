@@ -8,6 +8,9 @@ from its first moment. On the node of mpiexec itself the daemon is mpiexec's chi
 before.
 
 Where a batch system's own launcher is used nothing is changed: its daemons start the ranks.
+
+One thing more is asked of Open MPI, by the environment too: that a rank which waits yields, as MPICH's do. Its ranks on
+one node would otherwise wait in a loop without a system call, in which nothing outside them can see that they wait.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ JOB, SSH = "COSCHED_JOB", "COSCHED_SSH"  # read by LAUNCH
 # Hydra's newer and older names; PRRTE's, and the one before it.
 _HYDRA, _HYDRA_EXEC = ("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP"), ("HYDRA_LAUNCHER_EXEC", "HYDRA_BOOTSTRAP_EXEC")
 _AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
+_YIELD = "OMPI_MCA_mpi_yield_when_idle"
 # In these batch systems' jobs Hydra takes their launcher, and would call ours in its place.
 _BATCH = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "LOADL_STEP_ID", "COBALT_JOBID")
 
@@ -39,6 +43,7 @@ def environment(jid: str, own: Mapping[str, str]) -> dict[str, str]:
     if hydra in ("ssh", "rsh") or (not hydra and not any(name in own for name in _BATCH)):
         added |= {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": launch}
     added |= dict.fromkeys(_AGENTS, launch)
+    added[_YIELD] = own.get(_YIELD, "1")
     chosen = [own[name] for name in (*_HYDRA_EXEC, *_AGENTS) if own.get(name, launch) != launch]
     if chosen:
         # The user's own way to other nodes stays in use, below ours. Open MPI's may be several, "ssh -q : rsh".

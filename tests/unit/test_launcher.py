@@ -73,6 +73,12 @@ def test_environment_for_both_launchers() -> None:
     assert environment("sim", made) == made  # a command of the job may start another
 
 
+def test_open_mpis_ranks_yield_unless_the_user_says_otherwise() -> None:
+    assert environment("sim", {})["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    own = {"OMPI_MCA_mpi_yield_when_idle": "0"}
+    assert environment("sim", own)["OMPI_MCA_mpi_yield_when_idle"] == "0"
+
+
 @pytest.mark.parametrize("own", [{"HYDRA_LAUNCHER": "slurm"}, {"HYDRA_BOOTSTRAP": "lsf"}, {"SLURM_JOB_ID": "7"}])
 def test_a_batch_systems_launcher_stays(own: dict[str, str]) -> None:
     assert "HYDRA_LAUNCHER_EXEC" not in environment("sim", own)
