@@ -15,6 +15,7 @@ from tests.kselftest import ktap
 from tests.kselftest.node import job, loaded, spawned
 
 _SECONDS = 3.0
+_TRIES = 4  # where the host takes CPUs away from the emulator, tasks seem to use more than they do, and never less
 
 
 def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> tuple[float, float]:
@@ -37,13 +38,25 @@ def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> 
 def waiting_uses_no_cpu() -> None:
     """One that polls or yields for nothing leaves the CPU to others"""
     for policy, what in (("csm", "epoll"), ("csm", "poll"), ("csm", "select"), ("csm", "yield"), ("rr", "yield")):
-        rank, hog = _beside_a_hog(what, 0, policy)
-        assert rank < 0.25 * _SECONDS, f"{policy}, {what}: {rank} s of CPU while it waited {_SECONDS} s"
-        assert hog > 0.7 * (_SECONDS - rank), f"{policy}, {what}: the hog got {hog} s of {_SECONDS}"
+        for _ in range(_TRIES):
+            rank, hog = _beside_a_hog(what, 0, policy)
+            if rank < 0.25 * _SECONDS and hog > 0.7 * (_SECONDS - rank):
+                break
+        else:
+            raise AssertionError(f"{policy}, {what}: {rank} s of CPU while it waited {_SECONDS} s, the hog {hog} s")
 
 
 def two_wait_as_well_as_one() -> None:
     """Two ranks that poll on one CPU leave it to others, and a change of knobs does not wait for them"""
+    for _ in range(_TRIES):
+        used, changed = _two_beside_a_hog()
+        if sum(used[:2]) < 0.35 * _SECONDS and changed < 0.5:
+            return
+    raise AssertionError(f"CPU s of two ranks that waited {_SECONDS} s and a hog: {used}; the knob took {changed} s")
+
+
+def _two_beside_a_hog() -> tuple[list[float], float]:
+    """CPU seconds of two ranks that wait and a hog, and how long a change of a knob takes."""
     spin = ktap.program("spin")
     with (
         loaded("csm", sensors="on", overload="off") as scheduler,
@@ -59,8 +72,7 @@ def two_wait_as_well_as_one() -> None:
         changed = time.monotonic() - began
         used = [float(process.communicate(timeout=60)[0].split()[0]) / 1e3 for process in (one, two, hog)]
     ktap.note(f"CPU s of two ranks and a hog {used}; the second change of a knob took {changed:.2f} s")
-    assert sum(used[:2]) < 0.35 * _SECONDS, f"the ranks used {sum(used[:2])} s of CPU while they waited {_SECONDS} s"
-    assert changed < 0.5, f"the knob changed after {changed} s"
+    return used, changed
 
 
 def computing_is_not_waiting() -> None:
