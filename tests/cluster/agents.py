@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How long from a user's coming at one agent to what another agent, on another virtual machine, makes of it.
 
-    vm/cluster 2 --cpus 1 -- python3 -m tests.cluster.agents [--events 200] [--hog] [--policy ccs] [--json FILE]
+    vm/cluster 2 --cpus 1 -- python3 -m tests.cluster.agents [--events 100] [--hog] [--policy ccs] [--json FILE]
 
-Agents, broker and job are as they are in use; both nodes hold one job. The user comes and goes by the knob local_user;
-each agent says when it knows, and the kernel's quantum is written in the same moment. Clocks are compared by UDP
-packets before and after. `--hog` adds a local program that computes to each node.
+Agents, sensors, broker and job are as they are in use; both nodes hold one job. Keys are pressed on node1, farther
+apart than a user stays; each agent says when it knows, and the kernel's quantum is written in the same moment. Clocks
+are compared by UDP packets before and after. `--hog` adds a local program that computes to each node.
 
 Exit status 1 if an event did not arrive, or the p99 is above 50 ms.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import random
 import subprocess
@@ -26,9 +27,12 @@ from typing import Any
 
 from ctl.node.protocol import Client
 from tests.cluster.between import GOAL, compare_clocks, tell_time
+from tests.kselftest.sensor_input import keyboard, press
 
 _JOB = ("ctl", "run", "--job", "1", "--", "sleep", "100000")
 _HOG = ("python3", "-c", "while True: pass")
+_IDLE = 1.0  # seconds without a key until the user is gone
+_KEY_A = 30
 _BOTH = 3.0  # seconds until each agent has heard that the other holds the job
 
 
@@ -45,8 +49,8 @@ def peer() -> None:
     threading.Thread(target=tell_time, daemon=True).start()
     print(time.time() - time.monotonic(), flush=True)
     for event in follow(("event",)):
-        if event["node"] == "node1":
-            print(event["time"], event["event"], flush=True)
+        if (event["node"], event["event"]) == ("node1", "LOCAL_U"):
+            print(event["time"], flush=True)
 
 
 @contextlib.contextmanager
@@ -65,26 +69,29 @@ def _quoted(command: tuple[str, ...]) -> list[str]:
     return [f"'{word}'" for word in command]
 
 
-def drive(events: int) -> list[tuple[float, str]]:
-    """Node1: let the user come and go; when the request went out, and which event has to follow."""
-    caused = []
-    with Client() as agent:
-        for number in range(events):
-            present = number % 2 == 0
-            caused.append((time.time(), "LOCAL_U" if present else "NO_LOCAL"))
-            agent.call("set", knobs={"local_user": "on" if present else "off"})
-            time.sleep(random.uniform(0.2, 0.4))
-    time.sleep(2)
-    return caused
+def drive(events: int) -> tuple[list[float], list[float]]:
+    """Node1: let the user come and go; when a key was pressed, and when the agent here knew."""
+    pressed: list[float] = []
+    known: list[float] = []
+    threading.Thread(target=lambda: known.extend(event["time"] for event in _users(2 * events)), daemon=True).start()
+    for _ in range(events):
+        time.sleep(_IDLE + random.uniform(0.5, 1.0))
+        pressed.append(time.time())
+        press(keyboard(), _KEY_A)
+    time.sleep(_IDLE + 2)
+    return pressed, known
 
 
-def match(caused: list[tuple[float, str]], heard: list[tuple[float, str]]) -> list[float]:
-    """Milliseconds from each cause to its event; causes that led to none are left out."""
-    delays = []
-    for (began, kind), (following, _) in zip(caused, [*caused[1:], (float("inf"), "")], strict=True):
-        found = [when for when, what in heard if what == kind and began - 1e-3 <= when < following]
-        delays += [1000 * (found[0] - began)] if found else []
-    return delays
+def _users(count: int) -> Iterator[dict[str, Any]]:
+    return itertools.islice(follow(("local_user",)), count)
+
+
+def delays(causes: list[float], effects: list[float]) -> list[float]:
+    """Milliseconds from each cause to the first effect before the next cause, in order of length; none is left out."""
+    found = []
+    for began, following in zip(causes, [*causes[1:], float("inf")], strict=True):
+        found += [1000 * (when - began) for when in effects if began - 1e-3 <= when < following][:1]
+    return sorted(found)
 
 
 def measure(events: int, hog: bool) -> dict[str, Any]:
@@ -97,19 +104,21 @@ def measure(events: int, hog: bool) -> dict[str, Any]:
         wall = float(other.stdout.readline()) - (time.time() - time.monotonic())
         time.sleep(_BOTH)
         before = compare_clocks("node2")
-        caused = drive(events)
+        pressed, known = drive(events)
         after = compare_clocks("node2")
         other.terminate()
         told = other.stdout.read()
     ahead = wall + (before[0] + after[0]) / 2
-    heard = [(float(when) - ahead, what) for when, what in (line.split() for line in told.splitlines())]
-    delays = sorted(match(caused, heard))
+    whole = delays(pressed, [float(when) - ahead for when in told.split()])
+    here = delays(pressed, known)
     return {
-        "events": len(caused),
-        "missing": len(caused) - len(delays),
-        "median_ms": round(delays[len(delays) // 2], 2),
-        "p99_ms": round(delays[int(0.99 * len(delays))], 2),
-        "longest_ms": round(delays[-1], 2),
+        "events": len(pressed),
+        "missing": len(pressed) - len(whole),
+        "known_here_median_ms": round(here[len(here) // 2], 2),
+        "known_here_p99_ms": round(here[int(0.99 * len(here))], 2),
+        "median_ms": round(whole[len(whole) // 2], 2),
+        "p99_ms": round(whole[int(0.99 * len(whole))], 2),
+        "longest_ms": round(whole[-1], 2),
         "clock_error_ms": round(1000 * (max(before[1], after[1]) + abs(after[0] - before[0])), 2),
     }
 
@@ -117,7 +126,7 @@ def measure(events: int, hog: bool) -> dict[str, Any]:
 def main() -> int:
     """Measure, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=200)
+    parser.add_argument("--events", type=int, default=100)
     parser.add_argument("--hog", action="store_true")
     parser.add_argument("--policy", default="ccs")
     parser.add_argument("--json", type=Path)
@@ -127,7 +136,7 @@ def main() -> int:
         peer()
         return 0
     for node in ("node1", "node2"):
-        load = f"ctl load --policy {options.policy} --set sensors=off --set local_user=off"
+        load = f"ctl load --policy {options.policy} --set local_idle_s={_IDLE:g}"
         subprocess.run(["ssh", node, load], check=True)
     time.sleep(_BOTH)
     result = measure(options.events, options.hog) | {"hog": options.hog, "policy": options.policy}

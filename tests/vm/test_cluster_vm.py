@@ -20,6 +20,7 @@ pytestmark = pytest.mark.vm
 
 CLUSTER = REPO / "vm" / "cluster"
 LIMIT_S = 300  # four nodes on a busy machine take a third of it
+END = ("--timeout", "120")  # for a cluster that nothing else ends if a test fails
 
 
 def cluster(count: int, script: str, *options: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -88,7 +89,7 @@ def test_requests_come_from_the_host_too(tmp_path: Path) -> None:
     path = tmp_path / "control"
     control = Control(path)
     script = "echo ready; head -c 24 /dev/input/event0 | od -A n -t d2 -j 16 -N 4; sleep 1000"
-    with subprocess.Popen([CLUSTER, "2", "--alone", "--control", path, "--", "sh", "-c", script],
+    with subprocess.Popen([CLUSTER, "2", "--alone", *END, "--control", path, "--", "sh", "-c", script],
                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == b"ready\n"
@@ -126,7 +127,8 @@ def test_four_nodes_on_a_small_machine() -> None:
 
 
 def test_two_clusters_do_not_hear_each_other() -> None:
-    with subprocess.Popen([CLUSTER, "2", "--alone", "--", "sh", "-c", "ping -c 1 node2 >&2; echo up; sleep 1000"],
+    script = "ping -c 1 node2 >&2; echo up; sleep 1000"
+    with subprocess.Popen([CLUSTER, "2", "--alone", *END, "--", "sh", "-c", script],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"up\n"
@@ -156,8 +158,8 @@ def test_whatever_happens_all_are_powered_off(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_signal_powers_all_off(number: signal.Signals) -> None:
     token = f"cosched.token={os.getpid()}y{int(number)}"
-    with subprocess.Popen([CLUSTER, "2", "--alone", "--append", token, "--", "sh", "-c", "echo up; sleep 1000"],
-                          stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
+    command = [str(CLUSTER), "2", "--alone", *END, "--append", token, "--", "sh", "-c", "echo up; sleep 1000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == b"up\n"
         assert len(processes(token)) >= 3
