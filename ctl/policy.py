@@ -131,6 +131,20 @@ _POLICIES = (
     ),
     Policy("poly", "ccs", "as ccs, without Set_Quantum and events", "CCS §5.1", memory=True),
     Policy("zhang", "fifo", "as rr: Set_Quantum alone", "CCS §5.1", quantum=True),
+    Policy(
+        "implicit",
+        "implicit",
+        "spin-block from outside the MPI library: a rank that polls in vain for `spin_ms` (the paper's 10 µs cannot be "
+        "seen there) gives up the CPU, and has it at once when a message comes; a ready one stays where it is",
+        "Monito §2.2, §5.2 SPIN, B-MO-10",
+    ),
+    Policy(
+        "prio",
+        "prio",
+        "tasks of jobs ahead of all local ones, whatever these suffered: for measurements, as local tasks starve but "
+        "for a turn each `starve_ms`",
+        "Monito §5.2, B-MO-14",
+    ),
 )
 
 _KNOBS = (
@@ -260,6 +274,17 @@ _KNOBS = (
         low=1,
         high=10000,
         fields=("top_ms",),
+    ),
+    Knob(
+        "starve_ms",
+        "integer",
+        1000,
+        "rule `prio`: how long jobs may keep local tasks off a CPU; whoever waits `watchdog_ms` / 4 is passed no more",
+        "B-MO-14",
+        unit="ms",
+        low=10,
+        high=10000,
+        fields=("starve_ms",),
     ),
     Knob(
         "unread_ms",
