@@ -29,6 +29,14 @@
  *   displaces a running task that has no credit (CCS sec. 4.4, B-CCS-31). nice
  *   scales the quantum of a local task by its weight (within 1/16 and 8 times).
  *
+ * Rule prio
+ *   Tasks of jobs go ahead of all local ones, first come, first served among
+ *   themselves, and displace a local one that runs. After starve_ms without a
+ *   turn of a local task those that are queued are passed no more, so they run
+ *   after those that are ahead by then; nor is one that has been queued for a
+ *   quarter of the watchdog's limit, so that it ends nothing. Kernel threads
+ *   that wake go ahead of everything.
+ *
  * The social contract
  *   With set_quantum, a quantum is Def_Q / W, and that times L for the tasks of
  *   a job while a local user is present here or on another node that holds the
@@ -109,7 +117,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *tctx;
 	u64 *st, key, rest;
 
-	if (is_percpu_kthread(p)) {
+	if (is_ahead_of_all(p, k, woke)) {
 		insert_kthread(p, cpu, enq_flags);
 		return;
 	}
@@ -130,6 +138,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (rest) {
 		tctx->credited = 0;
 		tctx->exec_at_queue = p->se.sum_exec_runtime;
+		tctx->queued_at = scx_bpf_now();
 		put_back(p, rq, cpu, rest, quiet, enq_flags);
 		goto out;
 	}
@@ -137,6 +146,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (woke || tctx->exec_at_queue != p->se.sum_exec_runtime) {
 		tctx->de = 0;
 		tctx->de_epoch = job_epoch;
+		tctx->queued_at = scx_bpf_now();
 	}
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
 	if (woke || !has_given_up(p, tctx))
@@ -210,6 +220,8 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		if (become_quiet(cpu))
 			return;
 	} else if (rq->ordered) {
+		if (k->rule == RULE_PRIO)
+			note_turn(cpu, k);
 		if (scx_bpf_dsq_move_to_local(cpu))
 			return;
 		rq->ordered = 0;

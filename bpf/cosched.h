@@ -24,6 +24,7 @@
 #define COMM_LEN	16
 #define MSG_SLOTS	64	/* messages for queued tasks, awaiting dispatch, per CPU */
 #define MIN_SLICE_NS	1000000	/* L = 0 still leaves a task this: a slice of 0 would withhold it */
+#define MAX_RULES	16	/* room for statistics: a power of two */
 
 /* Insert rules: how insert_RQ orders. A policy (ctl/policy.py) names one. */
 enum insert_rule {
@@ -35,6 +36,8 @@ enum insert_rule {
 	RULE_CSM,		/* Algorithm 1 as printed */
 	RULE_CSM_BOUNDED,	/* same, its Dynamic mode bounded (B-CSM-5) */
 	RULE_CCS,		/* CCS Alg. 1: by COM, or by FLT when overloaded */
+	RULE_PRIO,		/* parallel tasks ahead of all others (Monito sec. 5.2) */
+	RULE_IMPLICIT,		/* whoever waited for a message -> top when it comes, else tail (Monito sec. 2.2) */
 	NR_RULES,
 };
 
@@ -76,6 +79,7 @@ enum job_state {
 #define TASK_PARALLEL	1
 #define TASK_CREDIT	2	/* inserted on sleeper credit, not yet run */
 #define TASK_WAITING	4	/* polls for a message that does not come */
+#define TASK_STARVED	8	/* RULE_PRIO: has been queued for too long to be passed */
 
 /*
  * What is known of one task when insert_RQ compares it. insert_rq.h works on
@@ -117,6 +121,8 @@ struct knobs {
 	unsigned int		slowed_jobs;	/* jobs that are JOB_SLOWED in job_states */
 	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
 	unsigned long long	spin_ns;	/* CPU time without a message after which a task that polls waits, 0: never */
+	unsigned int		starve_ms;	/* RULE_PRIO: how long jobs may have the CPU for themselves */
+	unsigned int		pad;
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */
@@ -231,7 +237,7 @@ struct config {
 	unsigned int		jobs_level;	/* its depth, root = 0 */
 	unsigned int		nr_cpus;	/* possible CPUs */
 	unsigned int		key_shift;	/* spacing of queue keys: 2^key_shift */
-	unsigned int		pad;
+	unsigned int		watchdog_ms;	/* a runnable task that waits longer ends the scheduler */
 };
 
 /* What the scheduler remembers of a job, key: cgroup id of the job. */

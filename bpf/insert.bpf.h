@@ -111,7 +111,7 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 	tctx->in_order = plan != PLAN_TOP && cause != CAUSE_CREDIT;
 	if (plan == PLAN_TOP) {
 		place_head(rq, w, cpu);
-	} else if (cause == CAUSE_CREDIT) {
+	} else if (cause == CAUSE_CREDIT && !credit_walks(k->rule)) {
 		place_credit(rq, w, cpu);
 	} else if (plan == PLAN_TAIL || stays_behind_tail(cpu)) {
 		place_tail(rq, w);
@@ -123,8 +123,10 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 		walk_queue(cpu, tctx->job, 0);
 		place_walked(rq, w, 0);
 	}
+	if (cause == CAUSE_CREDIT)
+		note_credit(rq, w);
 	count_insertion(w, stats_of(cpu, k->rule), plan);
-	if (cause != CAUSE_EXPIRE && (w->head || cause == CAUSE_CREDIT))
+	if (cause != CAUSE_EXPIRE && (w->head || (cause == CAUSE_CREDIT && !credit_walks(k->rule))))
 		preempt = displace_running(p, tctx, cpu, plan != PLAN_TOP);
 
 	note_key(rq, w->tid, w->key);

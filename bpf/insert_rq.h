@@ -14,6 +14,12 @@
  *	may_overtake()	on the walk, may h pass this one?
  *	charges()	does passing it cost it a de?
  *
+ * Two rules are modes of Monito's rather than algorithms. implicit leaves the
+ * order of arrival alone but for who waited for a message and has it. prio puts
+ * tasks of jobs ahead of all local ones, whatever de says: MNO would make it
+ * another rule, so what bounds it is time (TASK_STARVED), for the kernel's
+ * watchdog and not for fairness (B-MO-14).
+ *
  * Example, rule pred, MNO 2, queue head first, mes in brackets:
  *
  *	RQ[0] A(5) | B(4) de=0 | C(1) de=2 | D(0, local) de=1     h = E(3)
@@ -54,6 +60,17 @@ IRQ_INLINE int starv_cond(const struct insert_env *env, const struct rq_task *q)
 	if (q->flags & TASK_PARALLEL)
 		return q->de < env->mnod;
 	return q->de < env->mnol;
+}
+
+/*
+ * RULE_PRIO: who goes ahead of whom. A task of a job that waits for a message
+ * would block, were it PVM's; credit decides among local tasks only.
+ */
+IRQ_INLINE unsigned int prio_rank(const struct rq_task *t)
+{
+	if (t->flags & TASK_PARALLEL)
+		return t->flags & TASK_WAITING ? 0 : 2;
+	return t->flags & TASK_CREDIT ? 1 : 0;
 }
 
 /* CSM Alg. 1 lines 15-21, and its counterparts in the other papers. */
@@ -98,7 +115,13 @@ IRQ_INLINE enum insert_plan insert_plan(const struct insert_env *env,
 	case RULE_PRED:
 	case RULE_CCS:
 	case RULE_CSM_BOUNDED:
+	case RULE_PRIO:
 		return PLAN_WALK;
+	case RULE_IMPLICIT:
+		/* a message counts for one that slept or, with the cause message, was queued as waiting */
+		if (env->cause != CAUSE_WAKE && env->cause != CAUSE_MESSAGE)
+			return PLAN_TAIL;
+		return h->rec ? PLAN_TOP : PLAN_TAIL;
 	case RULE_DYN:
 		return h->rec ? PLAN_TOP : PLAN_TAIL;
 	case RULE_CSM:
@@ -122,27 +145,41 @@ IRQ_INLINE enum insert_plan insert_plan(const struct insert_env *env,
 /* Can a task whose quantum ended overtake anybody under this rule? */
 IRQ_INLINE int walks_on_expiry(unsigned int rule)
 {
-	return rule == RULE_PRED || rule == RULE_CSM || rule == RULE_CSM_BOUNDED || rule == RULE_CCS;
+	return rule == RULE_PRED || rule == RULE_CSM || rule == RULE_CSM_BOUNDED || rule == RULE_CCS ||
+	       rule == RULE_PRIO;
 }
 
 /*
  * May h pass q, a queued task or the running one?
  *
  * A local task with sleeper credit passes all but its like: its claim is
- * bounded by the sleep it has behind it, not by de (B-CCS-31).
+ * bounded by the sleep it has behind it, not by de (B-CCS-31). Under prio that
+ * claim is one among local tasks.
  */
 IRQ_INLINE int may_overtake(const struct insert_env *env, const struct rq_task *q,
 			    const struct rq_task *h)
 {
+	if (env->rule == RULE_PRIO)
+		return !(q->flags & TASK_STARVED) && prio_rank(q) < prio_rank(h);
 	if (env->cause == CAUSE_CREDIT)
 		return !(q->flags & TASK_CREDIT);
 	return starv_cond(env, q) && sched_cond(env, q, h);
 }
 
-/* Does being passed count against q? Only where the cause is coscheduling. */
+/* Does being passed count against q? Only where the cause is coscheduling, and de a bound. */
 IRQ_INLINE int charges(const struct insert_env *env)
 {
-	return env->cause != CAUSE_CREDIT;
+	return env->cause != CAUSE_CREDIT && env->rule != RULE_PRIO;
+}
+
+/*
+ * Is the place of one on credit found by a walk? Else it is known: behind the
+ * last of its like, at the head where there is none; and it displaces a running
+ * task without credit even if its like are ahead of it.
+ */
+IRQ_INLINE int credit_walks(unsigned int rule)
+{
+	return rule == RULE_PRIO;
 }
 
 /* Which mode of CSM decided (CSM sec. 4.2), for the statistics. */
@@ -154,6 +191,7 @@ IRQ_INLINE unsigned int decided_by(const struct insert_env *env, const struct rq
 	case RULE_DYN:
 	case RULE_SDCA:
 	case RULE_DYNAMIC:
+	case RULE_IMPLICIT:
 		return STAT_MODE_DYN;
 	case RULE_CSM:
 	case RULE_CSM_BOUNDED:

@@ -6,6 +6,12 @@
 #ifndef MESSAGE_BPF_H
 #define MESSAGE_BPF_H
 
+/* Was a vain poll the last that this task did? Then it was taken off the CPU before it was seen to wait. */
+static __always_inline bool was_polling(const struct task_struct *p, const struct task_ctx *tctx)
+{
+	return tctx->polled && (s64)(p->se.sum_exec_runtime - tctx->polled) < (s64)POLL_PAUSE_MAX;
+}
+
 static __always_inline void move_queued(s32 cpu, u32 tid, u64 key)
 {
 	struct task_struct *q;
@@ -131,6 +137,11 @@ int BPF_PROG(on_arrival, struct sock *sk)
 		return 0;
 	tctx = ctx_of(p);
 	if (!tctx || !is_parallel(tctx, k) || !in_ready_queue(p) || tctx->msg_pending)
+		goto out;
+	/* spin-block wakes who blocked, and leaves a ready task where it is (Monito sec. 1); prio orders by class */
+	if (k->rule == RULE_IMPLICIT && !tctx->waiting && !was_polling(p, tctx))
+		goto out;
+	if (k->rule == RULE_PRIO && !tctx->waiting)
 		goto out;
 	tctx->msg_pending = 1;
 	cpu = scx_bpf_task_cpu(p);

@@ -107,6 +107,11 @@ static __always_inline void place_credit(struct rq_ctx *rq, struct placing *w, s
 	else
 		place_between(rq, w, rq->credit_key, rq->credit_limit,
 			      1ULL << (cfg.key_shift / 2 & 63));
+}
+
+/* Remember the last task placed on credit. */
+static __always_inline void note_credit(struct rq_ctx *rq, const struct placing *w)
+{
 	rq->credit_tid = w->tid;
 	rq->credit_key = w->key;
 	rq->credit_limit = w->limit;
@@ -174,7 +179,7 @@ __noinline int walk_queue(s32 cpu, u64 job, u32 from)
 			w->ahead = q->scx.dsq_vtime;
 			break;
 		}
-		if (!w->dry) {
+		if (!w->dry && charges(&w->env)) {
 			charge(qctx, job, st);
 			note_overtaken(k, q->pid);
 		}

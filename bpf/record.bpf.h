@@ -129,7 +129,7 @@ static __noinline u32 record_position(const struct placing *w, const struct deci
 {
 	u32 i, pos = 0;
 
-	if (w->env.cause == CAUSE_CREDIT) {
+	if (w->env.cause == CAUSE_CREDIT && !credit_walks(w->env.rule)) {
 		bpf_for(i, 0, MAX_TRACE) {
 			if (i >= rec->nr)
 				break;

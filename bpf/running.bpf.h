@@ -6,6 +6,16 @@
 #ifndef RUNNING_BPF_H
 #define RUNNING_BPF_H
 
+/* RULE_PRIO: the head of the queue is about to run. Is it a local task's turn? */
+static __always_inline void note_turn(s32 cpu, const struct knobs *k)
+{
+	struct task_struct *head = scx_bpf_dsq_peek(cpu);
+	struct task_ctx *tctx = head ? ctx_of(head) : NULL;
+
+	if (tctx && !is_parallel(tctx, k))
+		rq_of(cpu)->local_until = scx_bpf_now() + head->scx.slice;
+}
+
 /* What the running task has left of its quantum, the part since the last tick taken off. */
 static __always_inline u64 slice_left(const struct task_struct *curr)
 {
@@ -23,12 +33,25 @@ static __always_inline bool is_percpu_kthread(const struct task_struct *p)
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
+/*
+ * Does it go ahead of everything? Under prio that is any kernel thread that
+ * wakes: jobs need what it does (RCU, write-back), it is no local task of
+ * anybody. One that uses up its quantum is like local tasks until it sleeps.
+ */
+static __always_inline bool is_ahead_of_all(const struct task_struct *p, const struct knobs *k,
+					    bool woke)
+{
+	return is_percpu_kthread(p) ||
+	       (k->rule == RULE_PRIO && woke && (p->flags & PF_KTHREAD) && any_parallel(k));
+}
+
 /* RQ[0] of @cpu: our task that runs there and is not on its way out, else NULL. */
 static __always_inline struct task_struct *running_on(s32 cpu, struct task_ctx **cctx)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
-	if (!curr || !is_queued_or_runs(curr) || !curr->scx.slice || is_percpu_kthread(curr))
+	if (!curr || !is_queued_or_runs(curr) || !curr->scx.slice ||
+	    is_ahead_of_all(curr, knobs_now(), true))
 		return NULL;
 	*cctx = ctx_of(curr);
 	if (!*cctx || rq_of(cpu)->resume_tid == curr->pid)
@@ -123,7 +146,7 @@ static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s
 	insert(p, rq, cpu, slice, rq->resume_key, enq_flags);
 }
 
-/* A per-CPU kthread. Who runs now, if it woke, comes back to the head of the queue. */
+/* A kthread that is_ahead_of_all(). Who runs now, if it woke, comes back to the head of the queue. */
 __noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 enq_flags)
 {
 	const struct knobs *k = knobs_now();

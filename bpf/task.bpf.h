@@ -8,10 +8,12 @@
 
 #define NSEC_PER_MSEC	1000000ULL
 #define CREDIT_MIN	(1 * NSEC_PER_MSEC)	/* less is no credit: two tasks that answer each other */
+#define POLL_PAUSE_MAX	(1 * NSEC_PER_MSEC)	/* CPU time between two polls of one wait, at most */
 
 struct task_ctx {
 	u64	job;		/* cgroup id of its job, 0 for a local task */
 	u64	exec_at_queue;	/* CPU time when it was queued last */
+	u64	queued_at;	/* when its stay in RQ began */
 	u64	exec_at_credit;	/* CPU time when credit was settled last */
 	s64	credit;		/* ns slept more than run, within +-credit_max */
 	u32	de;
@@ -85,6 +87,7 @@ struct rq_ctx {
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
 	u32	behind_tid;
 	u64	asked;		/* when an idle CPU last had tasks moved to where it can take them */
+	u64	local_until;	/* RULE_PRIO: when the last turn of a local task ended, or will */
 	u64	streak;		/* since when only tops and credits ran, 0: they do not */
 	u32	msg_tid[MSG_SLOTS];
 	struct placing w;
@@ -92,7 +95,7 @@ struct rq_ctx {
 
 const volatile struct config cfg SEC(".rodata.config");
 struct knob_sets knob_sets SEC(".data.knobs");
-u64 stats[MAX_CPUS][NR_RULES][NR_COSCHED_STATS] SEC(".bss.stats");
+u64 stats[MAX_CPUS][MAX_RULES][NR_COSCHED_STATS] SEC(".bss.stats");
 struct exit_record exit_record SEC(".bss.exit");
 struct snapshot snap SEC(".bss.snap");
 
@@ -138,8 +141,9 @@ static __always_inline const struct knobs *knobs_now(void)
 	return &knob_sets.set[knob_sets.active & 1];
 }
 
-_Static_assert(!(MAX_CPUS & (MAX_CPUS - 1)) && !(NR_RULES & (NR_RULES - 1)),
+_Static_assert(!(MAX_CPUS & (MAX_CPUS - 1)) && !(MAX_RULES & (MAX_RULES - 1)),
 	       "masks bound the indexes below");
+_Static_assert(NR_RULES <= MAX_RULES, "each rule has its statistics");
 
 static __always_inline struct rq_ctx *rq_of(s32 cpu)
 {
@@ -148,7 +152,7 @@ static __always_inline struct rq_ctx *rq_of(s32 cpu)
 
 static __always_inline u64 *stats_of(s32 cpu, u32 rule)
 {
-	return stats[cpu & (MAX_CPUS - 1)][rule & (NR_RULES - 1)];
+	return stats[cpu & (MAX_CPUS - 1)][rule & (MAX_RULES - 1)];
 }
 
 static __always_inline struct task_ctx *ctx_of(struct task_struct *p)
@@ -307,6 +311,26 @@ static __noinline u32 fault_probability(const struct task_struct *p)
 	return res <= 0 ? 1000 : 1000 * (u64)swapped / (u64)(res + swapped);
 }
 
+/*
+ * RULE_PRIO: has this queued task been passed for long enough? It has after
+ * starve_ms in which jobs had the CPU for themselves: while other local tasks
+ * have turns, these are what it waits for. The kernel's watchdog does not ask
+ * for whom one waits, and counts from the same moment: after a quarter of its
+ * limit nobody is passed, which leaves time for those that are ahead already.
+ */
+static __always_inline bool is_starved(const struct task_struct *p, const struct task_ctx *tctx,
+				       const struct knobs *k)
+{
+	s64 most = cfg.watchdog_ms / 4 * NSEC_PER_MSEC, limit = k->starve_ms * NSEC_PER_MSEC;
+	u64 now = scx_bpf_now();
+	s64 queued = now - tctx->queued_at;
+
+	if (k->rule != RULE_PRIO || !in_ready_queue(p))
+		return false;
+	return queued > most ||
+	       (queued > limit && (s64)(now - rq_of(scx_bpf_task_cpu(p))->local_until) > limit);
+}
+
 /* insert_RQ's question, asked of a queued task or of the running one. */
 __noinline int may_pass(const struct insert_env *env, const struct rq_task *q,
 			const struct rq_task *h)
@@ -326,6 +350,8 @@ static __always_inline void fill_task(struct rq_task *t, const struct task_struc
 		t->flags |= TASK_WAITING;
 	if (tctx->credited && credit_left(p, tctx) > 0)
 		t->flags |= TASK_CREDIT;
+	if (is_starved(p, tctx, k))
+		t->flags |= TASK_STARVED;
 	t->de = tctx->de_epoch == job_epoch ? tctx->de : 0;
 	t->mes = tctx->mes;
 	t->com = t->rec = t->flt = 0;

@@ -32,7 +32,6 @@
 
 #define YIELDS		3			/* one or two may come between a request and its answer */
 #define POLL_PAUSE	(50 * 1000ULL)		/* ns of CPU time between two polls of one wait, in the mean */
-#define POLL_PAUSE_MAX	(1000 * 1000ULL)	/* and at most: a tick or an interrupt may fall into it */
 #define KICK_AFTER	(100 * 1000ULL)		/* ns until a task that waits is taken off its CPU; emulators need as much */
 #define CLOCK_MONOTONIC	1
 

@@ -152,10 +152,21 @@ def _contract(now: dict[str, Any], share_l: float) -> str:
             f"memory of jobs: {memory['used'] / _MIB:.0f} of {memory['pool'] / _MIB:.0f} MiB{held}, "
             f"{memory['paged_s']:.0f} pages/s come back; {memory['mpl_now']} jobs run{bound}"
         )
+    if now["slots"] is not None:
+        lines.append(_slots(now["slots"]))
     lines += [f"job {one['jid']} stopped: {one['why']}" for one in memory["stopped"]]
     if cluster is not None:
         lines.append(f"cluster: {cluster['node']}, broker {cluster['broker'] or 'not connected'}")
     return "\n".join(lines)
+
+
+def _slots(now: dict[str, Any]) -> str:
+    """Explicit coscheduling: the slots, how well they are kept, and how far other nodes can be off."""
+    late = "" if now["late_ms"] is None else f", {now['late_ms']:.1f} ms late, at most {now['latest_ms']:.1f}"
+    missed = f", {now['missed']} missed" if now["missed"] else ""
+    error = now["clock_error_ms"]
+    clock = "no time service keeps this clock" if error is None else f"this clock is at most {error:.1f} ms off"
+    return f"slots: jobs run {now['run_ms']} ms, are stopped {now['stop_ms']} ms{late}{missed}; {clock}"
 
 
 def _why_not(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:

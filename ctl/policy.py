@@ -39,8 +39,9 @@ DEFAULT_POLICY = "csm"
 AGENT_FIELDS = ("rule", "overloaded", "trace", "set_quantum", "local_user", "slowed_jobs", "stretch")
 """Fields of struct knobs that no knob sets: the policy's rule, the agent's verdicts, a reader of decisions."""
 
-MODULES = ("quantum", "memory", "events")
-"""The knobs, and the columns of the policy table, that switch the parts of CCS beside Insert_RQ (CCS §4, F. 2)."""
+MODULES = ("quantum", "memory", "events", "slots")
+"""The knobs, and the columns of the policy table, that switch the parts of CCS beside Insert_RQ (CCS §4, F. 2), and
+the slots of Monito's explicit coscheduling."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Policy:
     quantum: bool = False  # Set_Quantum
     memory: bool = False  # Set_Memory
     events: bool = False  # Sending_Events and Receiving_Events
+    slots: bool = False  # stops of all jobs by the clock
 
     def has(self, module: str) -> bool:
         """Whether this row switches a module of MODULES on."""
@@ -131,52 +133,39 @@ _POLICIES = (
     ),
     Policy("poly", "ccs", "as ccs, without Set_Quantum and events", "CCS §5.1", memory=True),
     Policy("zhang", "fifo", "as rr: Set_Quantum alone", "CCS §5.1", quantum=True),
+    Policy(
+        "implicit",
+        "implicit",
+        "spin-block from outside the MPI library: a rank that polls in vain for `spin_ms` (the paper's 10 µs cannot be "
+        "seen there) gives up the CPU, and has it at once when a message comes; a ready one stays where it is",
+        "Monito §2.2, §5.2 SPIN, B-MO-10",
+    ),
+    Policy(
+        "explicit",
+        "prio",
+        "as prio, and all jobs are stopped for `slot_stop_ms` after each `slot_run_ms`, at the same time on all nodes "
+        "whose clocks agree",
+        "Monito §2.1, §5.2",
+        slots=True,
+    ),
+    Policy(
+        "prio",
+        "prio",
+        "tasks of jobs ahead of all local ones, whatever these suffered: for measurements, as local tasks starve but "
+        "for a turn each `starve_ms`",
+        "Monito §5.2, B-MO-14",
+    ),
 )
 
 _KNOBS = (
-    Knob(
-        "mno",
-        "integer",
-        2,
-        "how often a task may be overtaken before it is protected; sets `mnol` and `mnod`",
-        "CCS §4.1, B-MO-1",
-        unit="overtakes",
-        low=1,
-        high=64,
-        fields=("mnol", "mnod"),
-    ),
-    Knob(
-        "mnol",
-        "integer",
-        2,
-        "the same, for local tasks only",
-        "CSM §4.1, CSM-35",
-        unit="overtakes",
-        low=1,
-        high=64,
-        fields=("mnol",),
-    ),
-    Knob(
-        "mnod",
-        "integer",
-        2,
-        "the same, for tasks of parallel jobs only",
-        "CSM §5.2, CSM-22",
-        unit="overtakes",
-        low=1,
-        high=64,
-        fields=("mnod",),
-    ),
-    Knob(
-        "p",
-        "number",
-        0.3,
-        "weight of the past in mes := p·mes + (1-p)·COM",
-        "CSM eq. 2, CSM-38",
-        high=1,
-        fields=("p",),
-        encoding="fixed",
-    ),
+    Knob("mno", "integer", 2, "how often a task may be overtaken before it is protected; sets `mnol` and `mnod`",
+         "CCS §4.1, B-MO-1", unit="overtakes", low=1, high=64, fields=("mnol", "mnod")),
+    Knob("mnol", "integer", 2, "the same, for local tasks only",
+         "CSM §4.1, CSM-35", unit="overtakes", low=1, high=64, fields=("mnol",)),
+    Knob("mnod", "integer", 2, "the same, for tasks of parallel jobs only",
+         "CSM §5.2, CSM-22", unit="overtakes", low=1, high=64, fields=("mnod",)),
+    Knob("p", "number", 0.3, "weight of the past in mes := p·mes + (1-p)·COM",
+         "CSM eq. 2, CSM-38", high=1, fields=("p",), encoding="fixed"),
     Knob(
         "share_l",
         "number",
@@ -208,6 +197,13 @@ _KNOBS = (
     Knob("events", "choice", "policy",
          "in a cluster: tell the other nodes of a job what happens here, and hear them; `policy`: as above",
          "CCS §4.3", choices=("policy", "on", "off")),
+    Knob("slots", "choice", "policy",
+         "all jobs run for `slot_run_ms` and are stopped for `slot_stop_ms`, by the clock; `policy`: as above",
+         "Monito §2.1", choices=("policy", "on", "off")),
+    Knob("slot_run_ms", "integer", 90, "slots: how long jobs run; the same on all nodes of a job",
+         "Monito §5.2", unit="ms", low=1, high=10000),
+    Knob("slot_stop_ms", "integer", 10, "slots: how long they are stopped then",
+         "Monito §5.2", unit="ms", low=1, high=10000),
     Knob("epoch_ms", "integer", 1000, "an epoch: at its end shares are measured, and Set_Memory decides, at most once",
          "CCS §3.1, B-CCS-17", unit="ms", low=100, high=60000),
     Knob("mpl", "integer", 0, "Set_Memory: jobs that the fastest node runs at once, here that times W; 0: any number",
@@ -261,6 +257,9 @@ _KNOBS = (
         high=10000,
         fields=("top_ms",),
     ),
+    Knob("starve_ms", "integer", 1000,
+         "rule `prio`: how long jobs may keep local tasks off a CPU; whoever waits `watchdog_ms` / 4 is passed no more",
+         "B-MO-14", unit="ms", low=10, high=10000, fields=("starve_ms",)),
     Knob(
         "unread_ms",
         "integer",

@@ -224,6 +224,10 @@ class JobCgroups:
         """Freeze or thaw, without waiting until it is done."""
         _put(self.path(jid) / "cgroup.freeze", "1" if frozen else "0")
 
+    def set_all_frozen(self, frozen: bool) -> None:
+        """Freeze or thaw all jobs, those to come included; one that is frozen by itself stays so."""
+        _put(self.parent / "cgroup.freeze", "1" if frozen else "0")
+
     def push_out(self, jid: str, size: int) -> None:
         """Reclaim so many bytes of the job; the kernel does less where it cannot."""
         with contextlib.suppress(OSError):  # EAGAIN: it could not; ENODEV, ENOENT: the job is gone

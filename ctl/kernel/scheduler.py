@@ -36,7 +36,7 @@ PINS = Path("/sys/fs/bpf/cosched")
 """Where the maps are pinned that the scheduler and the sensors share."""
 
 _OPS = "cosched"  # the struct_ops map; sched_ext shows the same name
-_RULES, _STATS = len(layout.RULES), len(STATS)
+_RULES, _STATS = constant("MAX_RULES"), len(STATS)
 # programs that are attached beside it, and the field of struct knobs that wants them; the sensors must be on, too
 _LISTENERS = {"on_arrival": "reinsert", "on_epoll": "spin_ns", "on_poll": "spin_ns", "on_select": "spin_ns"}
 _EXIT_DUMP = 32768  # bytes; as large as exit_record.dump
@@ -112,7 +112,7 @@ class Scheduler:
         try:
             opened = BpfObject(object_path, PINS)
             _check_layout(opened)
-            _configure(opened, jobs_cgid, jobs_level, key_shift)
+            _configure(opened, jobs_cgid, jobs_level, key_shift, watchdog_ms)
             _set_ops(opened, watchdog_ms)
             first = _first_knobs(opened)
             for name, value in knobs.items():
@@ -323,11 +323,12 @@ def _check_layout(opened: BpfObject) -> None:
             )
 
 
-def _configure(opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int) -> None:
+def _configure(opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int, watchdog_ms: int) -> None:
     """Set what is constant once loaded."""
     config: Any = _initial(opened, ".rodata.config", "struct config")
     config.jobs_cgid, config.jobs_level = jobs_cgid, jobs_level
     config.nr_cpus, config.key_shift = sysinfo.possible_cpus(), key_shift
+    config.watchdog_ms = watchdog_ms
 
 
 def _first_knobs(opened: BpfObject) -> Any:

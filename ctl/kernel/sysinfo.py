@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import TypedDict
 
 __all__ = [
     "Pressure",
+    "clock_error",
     "enable_seq",
     "fault_probability",
     "has_sched_ext",
@@ -29,6 +31,20 @@ _PROC = Path("/proc")
 _PAGES = ("VmRSS", "VmSwap")
 
 
+_STA_UNSYNC = 0x40  # linux/timex.h
+
+
+class _Timex(ctypes.Structure):
+    """struct timex, as far as it is read."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        *((name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_char * 512),
+    )
+
+
 class Pressure(TypedDict):
     """One line of /proc/pressure/*: shares of the last 10, 60, 300 s in percent, and the total in µs."""
 
@@ -36,6 +52,14 @@ class Pressure(TypedDict):
     avg60: float
     avg300: float
     total: int
+
+
+def clock_error() -> float | None:
+    """How far the time of day may be off, ms, as the kernel has it from a time service; None if none keeps it."""
+    clock = _Timex()
+    if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(clock)) < 0 or clock.status & _STA_UNSYNC:
+        return None
+    return float(clock.maxerror) / 1000
 
 
 def has_sched_ext() -> bool:

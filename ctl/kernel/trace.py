@@ -27,7 +27,8 @@ _FULL = ffi.sizeof("struct decision")
 _HEAD = ffi.offsetof("struct decision", "queue")
 _TASK = ffi.sizeof("struct trace_task")
 _NS_PER_MS = 1_000_000
-_PARALLEL, _CREDIT, _WAITING = (constant(f"TASK_{name}") for name in ("PARALLEL", "CREDIT", "WAITING"))
+_FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved")}
+_PARALLEL = constant("TASK_PARALLEL")
 _PREEMPT, _TRUNCATED, _BOUNDED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED"), constant("DEC_BOUNDED")
 _RESUME = constant("CAUSE_RESUME")
 _RUNNING, _OVERLOADED = constant("DEC_RUNNING"), constant("DEC_OVERLOADED")
@@ -93,7 +94,7 @@ def _view(record: bytes) -> Any:
 
 
 def task_json(task: Any) -> dict[str, Any]:
-    """A struct trace_task as the T of design section 8, with `cpu_ns`, `credit` and `waiting`."""
+    """A struct trace_task as the T of design section 8, with `cpu_ns`, `credit`, `waiting` and `starved`."""
     values = task.t
     return {
         "tid": task.tid,
@@ -105,8 +106,7 @@ def task_json(task: Any) -> dict[str, Any]:
         "rec": values.rec,
         "flt": values.flt,
         "cpu_ns": values.cpu_ns,
-        "credit": bool(values.flags & _CREDIT),
-        "waiting": bool(values.flags & _WAITING),
+        **{name: bool(values.flags & flag) for name, flag in _FLAGS.items()},
     }
 
 

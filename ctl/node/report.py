@@ -173,6 +173,7 @@ class Report:
     def jobs(self) -> list[dict[str, Any]]:
         """Every job: what it uses, and what insert_RQ did for it and to it."""
         agent = self._agent
+        stopped_by_slot = agent.contract.slots.stopped
         used, ordered = agent.jobs.usage(), agent.scheduler.jobs()
         found: list[dict[str, Any]] = []
         for job in agent.jobs:
@@ -195,7 +196,8 @@ class Report:
                     "overtakes_suffered": counts.get("overtakes_suffered", 0),
                     "memory": usage["memory"],
                     "swap": usage["swap"],
-                    "frozen": usage["frozen"],
+                    # what slots stop goes on in a moment: that is no state of a job
+                    "frozen": usage["frozen"] and (agent.contract.pools.stopped(job.jid) or not stopped_by_slot),
                     "state": state,
                     "why": why,
                     "user": job.user,

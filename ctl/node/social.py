@@ -2,6 +2,7 @@
 """The social contract of this node: who is here, what follows for the jobs, and the epochs in which that is settled.
 
     input, knob local_user ──► local user? ──► the kernel's quanta, the other nodes
+    knob slots, time of day ──► slots ──► freezer of all jobs
     end of an epoch ──► Set_Memory ──► stops wanted ──► [the other nodes] ──► freezer, State of a job in the kernel
 
 The kernel gives quanta by what is true now (CCS Alg. 2): present user, slowed jobs and W are written when they change,
@@ -28,6 +29,7 @@ from ctl.kernel.layout import constant
 from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Scheduler
 from ctl.node import local_user, set_memory, speed
+from ctl.node.explicit import Period, Slots
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
 from ctl.node.overload import read_ahead
@@ -73,6 +75,7 @@ class SocialContract:
         self.memory = set_memory.State()
         self.epoch: set_memory.Epoch | None = None  # the last one that Set_Memory saw
         self.pools = Pools(cgroups)
+        self.slots = Slots(cgroups, tell)
         self.peers: Peers | None = None
         self.tell = tell
         self._scheduler, self._cgroups = scheduler, cgroups
@@ -101,6 +104,7 @@ class SocialContract:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self.slots.keep(None)
         self.pools.release([job.jid for job in self._jobs()])
 
     async def close(self) -> None:
@@ -114,6 +118,7 @@ class SocialContract:
             return
         self.look_for_user()
         self._weigh()
+        self._keep_slots()
         if not self.on("memory"):
             self.memory, self.epoch = set_memory.State(), None
             self.pools.unlimit([job.jid for job in self._jobs()])
@@ -169,8 +174,15 @@ class SocialContract:
 
     # jobs
 
+    def _keep_slots(self) -> None:
+        """Slots, if they are wanted and there is a job to be stopped."""
+        if not self._lifted:
+            wanted = self.on("slots") and any(self._jobs())
+            self.slots.keep(Period(self._knob("slot_run_ms"), self._knob("slot_stop_ms")) if wanted else None)
+
     def job_began(self, job: Job) -> None:
         """A job has its first task here."""
+        self._keep_slots()
         if self.peers is not None:
             self.peers.hold(job.jid, job.user)
 
@@ -178,6 +190,7 @@ class SocialContract:
         """A job's last task here has ended."""
         if self.peers is not None:
             self.peers.release(job.jid)
+        self._keep_slots()
         self._told.pop(job.jid, None)
         self.pools.forget(job.jid)
         self._slow(job, False)
@@ -354,6 +367,7 @@ class SocialContract:
                 "achieved_share": self.shares.parallel,
                 "busy_cpus": self.shares.busy,
             },
+            "slots": self.slots.report(),
             "memory": {
                 "pool": self.pool(),
                 "used": self.epoch.used if self.epoch else None,

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,25 +63,25 @@ def relay_of(agent: Agent) -> Relay:
     return relay
 
 
-def tell_time() -> None:
+def tell_time(now: Callable[[], float] = time.monotonic) -> None:
     """Answer each packet with this node's time, for ever."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as clock:
         clock.bind(("", PORT))
         while True:
             _, sender = clock.recvfrom(64)
-            clock.sendto(str(time.monotonic()).encode(), sender)
+            clock.sendto(repr(now()).encode(), sender)
 
 
-def compare_clocks(address: str) -> tuple[float, float]:
+def compare_clocks(address: str, now: Callable[[], float] = time.monotonic) -> tuple[float, float]:
     """How far the other node's clock is ahead of ours, and half the quickest round trip; both in seconds."""
     best = (0.0, float("inf"))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as clock:
         clock.settimeout(1)
         clock.connect((address, PORT))
         for _ in range(_ROUNDS):
-            began = time.monotonic()
+            began = now()
             clock.send(b"?")
-            theirs, ended = float(clock.recv(64)), time.monotonic()
+            theirs, ended = float(clock.recv(64)), now()
             if (ended - began) / 2 < best[1]:
                 best = theirs - (began + ended) / 2, (ended - began) / 2
     return best

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 
+from ctl.kernel import layout
 from tests.kselftest import ktap
 from tests.kselftest.node import job, loaded, spawned
 
@@ -103,11 +104,17 @@ def off_is_off() -> None:
 
 def a_message_ends_it() -> None:
     """A message for one that waits gets it the CPU at once, and a yield before its answer does not take it away"""
+    for policy in ("dyn", "implicit"):
+        _answered(policy)
+
+
+def _answered(policy: str) -> None:
+    """Messages for one that waits beside a hog."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     answers: list[float] = []
     with (
         job("rank") as cgroup,
-        loaded("dyn", sensors="on", quantum_ms=1000) as scheduler,
+        loaded(policy, sensors="on", quantum_ms=1000) as scheduler,
         spawned(ktap.program("spin"), "compute", "20", "1000", cpu=0),
     ):
         rank = os.fork()
@@ -125,10 +132,11 @@ def a_message_ends_it() -> None:
             os.waitpid(rank, 0)
         waits = scheduler.stats()["waits"]
     answers.sort()
-    ktap.note(f"answers after {answers[10] * 1e3:.1f} ms in the median, {answers[-1] * 1e3:.1f} at most; {waits} waits")
-    assert waits, "it was never taken to wait"
+    times = f"{answers[10] * 1e3:.1f} ms in the median, {answers[-1] * 1e3:.1f} at most"
+    ktap.note(f"{policy}: answers after {times}; {waits} waits")
+    assert waits, f"{policy}: it was never taken to wait"
     # at the tail, behind a hog that has half of its 1,000 ms left, an answer takes longer
-    assert answers[10] < 0.1, f"half of the answers took longer than {answers[10] * 1e3:.0f} ms"
+    assert answers[10] < 0.1, f"{policy}: half of the answers took longer than {answers[10] * 1e3:.0f} ms"
 
 
 def _echo(cgroup: os.PathLike[str], end: socket.socket) -> None:
@@ -143,5 +151,52 @@ def _echo(cgroup: os.PathLike[str], end: socket.socket) -> None:
             end.send(data)
 
 
+def _deaf(cgroup: os.PathLike[str], end: socket.socket) -> None:
+    """Read one message, so that the socket is ours, and then compute; the others stay unread."""
+    os.sched_setaffinity(0, {0})
+    with open(os.path.join(cgroup, "cgroup.procs"), "w") as procs:
+        procs.write("0")
+    end.send(end.recv(1))
+    while True:
+        pass
+
+
+def implicit_leaves_the_ready_alone() -> None:
+    """Under implicit a message for a rank that computes changes nothing; under dyn it does"""
+    moved = {}
+    with (
+        job("rank") as cgroup,
+        loaded("dyn", sensors="on", spin_ms=1) as scheduler,
+        spawned(ktap.program("spin"), "compute", "60", "1000", cpu=0),
+    ):
+        for policy in ("dyn", "implicit"):
+            scheduler.write_knobs(rule=layout.RULES[policy])
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            rank = os.fork()
+            if rank == 0:
+                _deaf(cgroup, theirs)
+            try:
+                ours.send(b"x")
+                ours.recv(1)
+                before = scheduler.stats()["messages"]
+                for _ in range(100):
+                    time.sleep(0.013)  # it is queued every other time
+                    ours.send(b"x")
+                moved[policy] = scheduler.stats()["messages"] - before
+            finally:
+                os.kill(rank, signal.SIGKILL)
+                os.waitpid(rank, 0)
+    ktap.note(f"of 100 messages for one that computes, so many moved it: {moved}")
+    assert moved["dyn"] > 5, moved
+    ktap.expect(moved["implicit"], 0, "moves under implicit")
+
+
 if __name__ == "__main__":
-    ktap.run(waiting_uses_no_cpu, two_wait_as_well_as_one, computing_is_not_waiting, off_is_off, a_message_ends_it)
+    ktap.run(
+        waiting_uses_no_cpu,
+        two_wait_as_well_as_one,
+        computing_is_not_waiting,
+        off_is_off,
+        a_message_ends_it,
+        implicit_leaves_the_ready_alone,
+    )

@@ -2,8 +2,8 @@
 """insert_RQ in plain Python, from the papers' pseudo code and the readings in spec.md B.
 
 Sources: CSM Algorithm 1 (pred, dyn, csm, csm-bounded), CCS Algorithm 1 (ccs), Monito §3 Algorithm 2 (sdca)
-and §5.3 (dynamic). RQ[0] is the running task, `queue[j]` is RQ[j+1]; the bottom is the end of the list.
-Nothing is changed in place: a decision names what it did, and `apply` carries it out.
+and §2.2, §5.2, §5.3 (implicit, prio, dynamic). RQ[0] is the running task, `queue[j]` is RQ[j+1]; the bottom is
+the end of the list. Nothing is changed in place: a decision names what it did, and `apply` carries it out.
 
 >>> A, B = Task(1, mes=3), Task(2, mes=1)
 >>> insert_RQ([A, B], Task(3, parallel=True, mes=2), None, Env("pred", "wake"))
@@ -30,7 +30,7 @@ __all__ = [
     "walks_on_expiry",
 ]
 
-RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs")
+RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs", "prio", "implicit")
 CAUSES = ("wake", "expire", "fork", "message", "credit")
 
 MES_ONE = 1 << 10  # mes and P are whole numbers of 1/1024
@@ -49,6 +49,7 @@ class Task(NamedTuple):
     flt: int = 0  # page faults of the last second
     cpu_ns: int = 0  # CPU time used so far
     waiting: bool = False  # spins for a message that does not come: Monito §2.2 would have it block
+    starved: bool = False  # prio: waits for so long that nobody may pass it (B-MO-14)
 
 
 class Env(NamedTuple):
@@ -101,6 +102,16 @@ def _ccs(env: Env, q: Task, h: Task) -> bool:
     return q.flt > h.flt if env.overloaded else q.com < h.com  # CCS Alg. 1
 
 
+def _rank(t: Task) -> int:
+    """Who goes ahead of whom when distributed tasks always have the highest priority (Monito §5.2).
+
+    Of a job and ready, then local tasks on credit, then the others; one that waits would block.
+    """
+    if t.parallel and not t.waiting:
+        return 2
+    return 1 if t.credit and not t.parallel else 0
+
+
 _SCHED_COND: dict[str, Callable[[Env, Task, Task], bool]] = {
     "pred": _more_mes,
     "sdca": _more_received,
@@ -108,6 +119,12 @@ _SCHED_COND: dict[str, Callable[[Env, Task, Task], bool]] = {
     "csm-bounded": _csm_bounded,
     "ccs": _ccs,
 }
+
+
+def _may_overtake(env: Env, q: Task, h: Task) -> bool:
+    if env.rule == "prio":  # no MNO: what ends it is time
+        return _rank(q) < _rank(h) and not q.starved
+    return starv_cond(env, q) and _SCHED_COND[env.rule](env, q, h)
 
 
 def _received(env: Env, h: Task) -> bool:
@@ -121,6 +138,8 @@ def _goes_on_top(env: Env, h: Task, running: Task | None) -> bool:
         return h.rec != 0  # CSM §5.1: Alg. 1 l.5 without the memory constraint
     if env.rule == "csm":
         return h.rec != 0 and env.overloaded  # CSM Alg. 1 l.5
+    if env.rule == "implicit":  # Monito §2.2: the message wakes whoever blocked for it
+        return _received(env, h)
     if env.rule == "dynamic":  # Monito §5.3, e being the task in execution
         return _received(env, h) and running is not None and h.cpu_ns + env.share_ns < running.cpu_ns
     return False
@@ -130,7 +149,7 @@ def _walks(env: Env, h: Task) -> bool:
     """Does h, not led to the top, look at the tasks ahead of it?"""
     if env.rule == "sdca":
         return _received(env, h)  # all else: "insert_RQ_bottom" (Alg. 2 l.3, Alg. 1 l.6)
-    return env.rule in ("pred", "csm", "csm-bounded", "ccs")
+    return env.rule in ("pred", "csm", "csm-bounded", "ccs", "prio")
 
 
 def insert_RQ(
@@ -142,6 +161,8 @@ def insert_RQ(
     displaced. start: for the cause "message", how many are ahead of the task: it rises from there or stays.
     """
     if env.cause == "credit":
+        if env.rule == "prio":
+            return _walk(queue, task, running, env)
         return _insert_on_credit(queue, running)
     if start is None:
         start = len(queue)
@@ -166,16 +187,17 @@ def _insert_on_credit(queue: Sequence[Task], running: Task | None) -> Decision:
 
 def _walk(ahead: Sequence[Task], h: Task, running: Task | None, env: Env) -> Decision:
     """CSM Alg. 1 l.7-12, behind the task that stops the walk (B-CSM-2); RQ[0] is last (B-CSM-3, B-CCS-3)."""
-    sched_cond = _SCHED_COND[env.rule]
-    overtaken: list[int] = []
+    charges = env.rule != "prio"  # de is no bound there
     for j in range(len(ahead) - 1, -1, -1):
-        if not (starv_cond(env, ahead[j]) and sched_cond(env, ahead[j], h)):
-            return Decision(j + 1, tuple(overtaken), preempt=False, charged_running=False, bounded=False)
-        if len(overtaken) == env.walk_max:
-            return Decision(j + 1, tuple(overtaken), preempt=False, charged_running=False, bounded=True)
-        overtaken.append(j)
-    passes = running is not None and starv_cond(env, running) and sched_cond(env, running, h)
-    return Decision(0, tuple(overtaken), preempt=passes, charged_running=passes, bounded=False)
+        passed = range(len(ahead) - 1, j, -1)
+        overtaken = tuple(passed) if charges else ()
+        if not _may_overtake(env, ahead[j], h):
+            return Decision(j + 1, overtaken, preempt=False, charged_running=False, bounded=False)
+        if len(passed) == env.walk_max:
+            return Decision(j + 1, overtaken, preempt=False, charged_running=False, bounded=True)
+    passes = running is not None and _may_overtake(env, running, h)
+    overtaken = tuple(range(len(ahead) - 1, -1, -1)) if charges else ()
+    return Decision(0, overtaken, preempt=passes, charged_running=passes and charges, bounded=False)
 
 
 def apply(queue: Sequence[Task], task: Task, decision: Decision) -> list[Task]:
@@ -186,10 +208,10 @@ def apply(queue: Sequence[Task], task: Task, decision: Decision) -> list[Task]:
 
 
 def decided_by(env: Env, h: Task) -> str | None:
-    """Which mode decided about a parallel task (CSM §4.2): predictive, dynamic or csm; None under fifo."""
-    if env.rule == "fifo":
+    """Which mode decided about a parallel task (CSM §4.2): predictive, dynamic or csm; None under fifo and prio."""
+    if env.rule in ("fifo", "prio"):
         return None
-    if env.rule in ("dyn", "sdca", "dynamic"):
+    if env.rule in ("dyn", "sdca", "dynamic", "implicit"):
         return "dynamic"
     if env.rule == "pred" or not env.overloaded:
         return "predictive"

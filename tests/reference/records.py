@@ -52,6 +52,7 @@ def _task(values: dict[str, Any]) -> Task:
         values["flt"],
         values["cpu_ns"],
         values["waiting"],
+        values["starved"],
     )
 
 

@@ -27,12 +27,24 @@ _SHARE = (0, 1, 100)
 _MNO = (1, 2, 2, 3)
 _WALK_MAX = (1, 2, 3, 64, 64)
 _LENGTHS = (0, 0, 1, 1, 2, 3, 4, 5, 6, 8, 12)
+# parallel, credit, waiting, starved
+_FLAGS = (
+    (True, False, False, False),
+    (False, False, False, False),
+    (False, True, False, False),
+    (True, False, True, False),
+    (False, False, False, True),
+    (False, True, False, True),
+)
+_FLAG_WEIGHTS = (14, 8, 2, 1, 1, 1)
 _LONG = 100  # more than the default walk_max
 
 
-def _task(parallel: bool, credit: bool, values: tuple[int, ...], waiting: bool = False) -> Task:
+def _task(
+    parallel: bool, credit: bool, values: tuple[int, ...], waiting: bool = False, starved: bool = False
+) -> Task:
     de, mes, com, rec, flt, cpu_ns = values
-    return Task(0, parallel, credit and not parallel, de, mes, com, rec, flt, cpu_ns, waiting)
+    return Task(0, parallel, credit and not parallel, de, mes, com, rec, flt, cpu_ns, waiting, starved)
 
 
 _counts = st.sampled_from(sorted(set(_COUNT)))
@@ -44,7 +56,7 @@ _values = st.tuples(
     _counts,
     st.sampled_from(_CPU),
 )
-tasks = st.builds(_task, st.booleans(), st.booleans(), _values, st.booleans())
+tasks = st.builds(_task, st.booleans(), st.booleans(), _values, st.booleans(), st.booleans())
 
 
 @st.composite
@@ -67,7 +79,7 @@ def cases(draw: st.DrawFn, rules: tuple[str, ...] = RULES, causes: tuple[str, ..
 def _case(queue: tuple[Task, ...], task: Task, running: Task | None, env: Env, start: int) -> Case:
     """Only local tasks have credit, so only they come for its cause."""
     if env.cause == "credit":
-        task = task._replace(parallel=False)
+        task = task._replace(parallel=False, credit=True)
     return Case(queue, task, running, env, start)
 
 
@@ -75,10 +87,10 @@ def _random_tasks(rng: random.Random) -> Iterator[Task]:
     """Tasks without end; values are drawn by the thousand, because that is where the time goes."""
     while True:
         n = 4096
-        flags = rng.choices(((True, False), (False, False), (False, True)), (8, 4, 1), k=n)
+        flags = rng.choices(_FLAGS, _FLAG_WEIGHTS, k=n)
         columns = [rng.choices(pool, k=n) for pool in (_DE, _MES, _COUNT, _REC, _COUNT, _CPU)]
-        for (parallel, credit), *values in zip(flags, *columns, strict=True):
-            yield _task(parallel, credit, tuple(values))
+        for (parallel, credit, waiting, starved), *values in zip(flags, *columns, strict=True):
+            yield _task(parallel, credit, tuple(values), waiting, starved)
 
 
 def bulk(n: int, seed: int) -> list[Case]:

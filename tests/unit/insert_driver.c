@@ -32,7 +32,7 @@ static void run_one(const struct test_case *c, struct rq_task *queue, struct tes
 {
 	const struct rq_task *running = c->has_running ? &c->running : 0;
 	enum insert_plan plan = insert_plan(&c->env, &c->h, running);
-	int credit = c->env.cause == CAUSE_CREDIT, ask = credit;
+	int credit = c->env.cause == CAUSE_CREDIT && !credit_walks(c->env.rule), ask = credit;
 	unsigned int i = c->start;
 
 	a->mode = decided_by(&c->env, &c->h);

@@ -151,7 +151,8 @@ class Batch:
 
     def _fill_task(self, out: Any, task: Task) -> None:
         lib = self._lib
-        out.flags = lib.TASK_PARALLEL * task.parallel | lib.TASK_CREDIT * task.credit | lib.TASK_WAITING * task.waiting
+        out.flags = lib.TASK_PARALLEL * task.parallel | lib.TASK_CREDIT * task.credit
+        out.flags |= lib.TASK_WAITING * task.waiting | lib.TASK_STARVED * task.starved
         out.de, out.mes, out.com, out.rec, out.flt = task.de, task.mes, task.com, task.rec, task.flt
         out.cpu_ns = task.cpu_ns
 

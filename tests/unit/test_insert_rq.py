@@ -53,18 +53,24 @@ def test_bulk() -> None:
 def test_bulk_reaches_every_corner() -> None:
     """Each rule and cause decides often; walks pass, stop, preempt and are bounded often enough to matter."""
     seen: Counter[tuple[str, ...]] = Counter()
-    for case in bulk(20_000, seed=1):
+    for case in bulk(30_000, seed=1):
         decision = expected(case).decision
         seen[case.env.rule, case.env.cause] += 1
         if decision.overtaken:
             seen[case.env.rule, "walked"] += 1
             seen[case.env.rule, "walked", str(case.env.overloaded)] += 1
+        if case.env.rule == "prio":
+            free = expected(case._replace(queue=tuple(q._replace(starved=False) for q in case.queue))).decision
+            seen["prio", "rose"] += decision.position < case.start
+            seen["prio", "held"] += decision.position > free.position
+            seen["prio", "preempt"] += decision.preempt
         for outcome in ("preempt", "charged_running", "bounded"):
             seen[outcome, case.env.cause] += getattr(decision, outcome)
     assert min(seen[rule, cause] for rule in RULES for cause in CAUSES) > 300
     walkers = ("pred", "csm", "csm-bounded", "ccs")
     assert min(seen[rule, "walked", o] for rule in walkers for o in ("True", "False")) > 100
     assert seen["sdca", "walked"] > 100
+    assert min(seen["prio", outcome] for outcome in ("rose", "held", "preempt")) > 30
     assert min(seen["charged_running", c] for c in CAUSES if c != "credit") > 100
     assert min(seen["bounded", c] for c in CAUSES if c != "credit") > 30
     assert seen["preempt", "credit"] > 300
@@ -105,7 +111,7 @@ L = Task
 
 
 def P(tid: int, **values: int) -> Task:
-    return Task(tid, True, **values)  # type: ignore[arg-type]  # mypy thinks of credit, which no value is
+    return Task(tid, True, **values)  # type: ignore[arg-type]  # mypy thinks of credit, which is for local tasks
 
 
 @pytest.mark.parametrize(
@@ -150,6 +156,19 @@ def P(tid: int, **values: int) -> Task:
             True,
         ),
         ([P(2), L(3)], L(9), L(1, credit=True), Env("fifo", "credit"), [9, 2, 3], False),
+        # prio: behind its like, ahead of local tasks whatever their de, which does not grow
+        ([P(2), L(3, de=9), L(4)], P(9), P(1), Env("prio", "wake"), [2, 9, 3, 4], False),
+        ([L(3, credit=True), L(4)], P(9), L(1, de=9, credit=True), Env("prio", "expire"), [9, 3, 4], True),
+        ([L(3), P(4, waiting=True)], P(9), P(1, waiting=True), Env("prio", "message"), [9, 3, 4], True),
+        ([L(3), L(4, starved=True), L(5)], P(9), L(1), Env("prio", "wake"), [3, 4, 9, 5], False),
+        ([L(3)], P(9, waiting=True), L(1), Env("prio", "expire"), [3, 9], False),
+        ([P(2), L(3, credit=True), L(4)], L(9, credit=True), L(1), Env("prio", "credit"), [2, 3, 9, 4], False),
+        ([L(4)], L(9, credit=True), L(1), Env("prio", "credit"), [9, 4], True),
+        ([L(4)], L(9, credit=True), P(1), Env("prio", "credit"), [9, 4], False),
+        # implicit: a message leads up only whoever slept or waited for it
+        ([P(2, de=9)], P(9, rec=1), P(1), Env("implicit", "wake"), [9, 2], True),
+        ([P(2)], P(9, rec=1), P(1), Env("implicit", "expire"), [2, 9], False),
+        ([P(2)], P(9), P(1), Env("implicit", "wake"), [2, 9], False),
         (
             [P(n) for n in range(2, 7)],
             P(9, mes=1),

@@ -20,13 +20,13 @@ _CASES = 20_000  # of the 10^5 that test_bulk compares: the same seed, so the sa
 _CHUNK = 1_000
 
 # Faults that change nothing: a walk on which nobody may be passed ends at the tail it began at. Under dyn,
-# dynamic and fifo sched_cond passes nobody, and under sdca a task without messages has more than nobody.
+# dynamic, implicit and fifo sched_cond passes nobody, and under sdca a task without messages has more than nobody.
 # Anything else that slips through is a hole in the comparison.
 EQUIVALENT = Counter(
     {
-        ("insert_plan", "return h->rec ? PLAN_TOP : PLAN_TAIL;", "PLAN_TAIL -> PLAN_WALK"): 1,
+        ("insert_plan", "return h->rec ? PLAN_TOP : PLAN_TAIL;", "PLAN_TAIL -> PLAN_WALK"): 2,  # dyn, implicit
         ("insert_plan", "return h->rec ? PLAN_WALK : PLAN_TAIL;", "PLAN_TAIL -> PLAN_WALK"): 1,
-        ("insert_plan", "return PLAN_TAIL;", "PLAN_TAIL -> PLAN_WALK"): 3,  # dynamic: twice, fifo
+        ("insert_plan", "return PLAN_TAIL;", "PLAN_TAIL -> PLAN_WALK"): 4,  # dynamic: twice, implicit, fifo
     }
 )
 
@@ -77,10 +77,12 @@ def test_faults_are_made_in_every_function_that_decides() -> None:
     made = Counter(fault.function for fault in mutants(native.INSERT_RQ_H.read_text()))
     assert set(made) == {
         "starv_cond",
+        "prio_rank",
         "sched_cond",
         "insert_plan",
         "may_overtake",
         "charges",
+        "credit_walks",
         "decided_by",
         "walks_on_expiry",
     }

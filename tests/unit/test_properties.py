@@ -138,3 +138,31 @@ def test_starvation_bound_is_tight() -> None:
 def test_top_has_no_bound(rule: str, overloaded: bool) -> None:
     """What the papers' Dynamic mode does to a local task as printed (B-CSM-5); csm-bounded is the cure."""
     assert _flood(rule, overloaded, mnol=2, ahead=0, limit=200) is None
+
+
+def _passed_under_prio(ahead: int, starved_after: int, arrivals: int) -> int:
+    """How many tasks run before a local one under prio, that counts as starved after so many have?"""
+    cpu, env, ran = ReadyQueue(native.decide), _env("prio"), 0
+    for tid in range(ahead + 1):
+        cpu.insert(Task(2 + tid, True), env)
+        if not cpu.running:
+            cpu.dispatch()
+    cpu.insert(Task(1), env)
+    while cpu.running and cpu.running.tid != 1:
+        for tid in range(arrivals):
+            cpu.insert(Task(1000 * (ran + 1) + tid, True), env)
+        cpu.dispatch()
+        ran += 1
+        if ran == starved_after:
+            cpu.queue = [q._replace(starved=True) if q.tid == 1 else q for q in cpu.queue]
+        assert ran < 10_000
+    return ran
+
+
+def test_prio_is_bounded_by_time_alone() -> None:
+    """Whoever has been queued for too long runs after those that are ahead of it then, and nobody else (B-MO-14)."""
+    for ahead in (0, 1, 10):
+        for starved_after in (1, 5, 20):
+            for arrivals in (1, 2):
+                first = 1 + ahead + arrivals * starved_after  # who is ahead of it, or has been, when it is starved
+                assert _passed_under_prio(ahead, starved_after, arrivals) == first

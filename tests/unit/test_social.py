@@ -107,4 +107,5 @@ def test_rows_of_the_paper() -> None:
         "ccs": ("quantum", "memory", "events"),
         "poly": ("memory",),
         "zhang": ("quantum",),
+        "explicit": ("slots",),
     }

@@ -69,6 +69,7 @@ def test_contract() -> None:
         "cpu_ns": 10**12,
         "credit": False,
         "waiting": False,
+        "starved": False,
     }
     assert got["task"]["credit"] is True and got["task"]["parallel"] is False
     assert got["running"]["tid"] == 5
