@@ -83,6 +83,7 @@ char LICENSE[] SEC("license") = "GPL";
 })
 
 #include "task.bpf.h"
+#include "compare.bpf.h"
 #include "record.bpf.h"
 #include "queue.bpf.h"
 #include "running.bpf.h"
@@ -138,7 +139,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (rest) {
 		tctx->credited = 0;
 		tctx->exec_at_queue = p->se.sum_exec_runtime;
-		tctx->queued_at = scx_bpf_now();
+		note_queued(tctx, k);
 		put_back(p, rq, cpu, rest, quiet, enq_flags);
 		goto out;
 	}
@@ -146,7 +147,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (woke || tctx->exec_at_queue != p->se.sum_exec_runtime) {
 		tctx->de = 0;
 		tctx->de_epoch = job_epoch;
-		tctx->queued_at = scx_bpf_now();
+		note_queued(tctx, k);
 	}
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
 	if (woke || !has_given_up(p, tctx))

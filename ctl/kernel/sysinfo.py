@@ -119,7 +119,7 @@ def meminfo() -> dict[str, int]:
 
 
 def fault_probability(tid: int) -> int:
-    """The per mille of its process's pages that are on swap, as fault_probability() in task.bpf.h; 0 if it is gone."""
+    """The per mille of its process's pages that are on swap, as compare.bpf.h has it; 0 if it is gone."""
     try:
         lines = (_PROC / str(tid) / "status").read_text().splitlines()
     except OSError:

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What insert_RQ may know of the tasks that it compares: messages, faults,
+ * sleeper credit, CPU time, and for how long they have been passed.
+ */
+#ifndef COMPARE_BPF_H
+#define COMPARE_BPF_H
+
+/* Does this decision look at messages or faults of the tasks it compares? */
+static __always_inline bool needs_obs(const struct insert_env *env, const struct knobs *k)
+{
+	if (!k->sensors)
+		return false;
+	switch (env->rule) {
+	case RULE_CSM:
+	case RULE_CSM_BOUNDED:
+		return env->overloaded;
+	case RULE_SDCA:
+	case RULE_CCS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Not static: the verifier looks at such a function once instead of at each call. */
+__noinline int fill_obs(struct rq_task *t, u32 tid)
+{
+	struct obs *o = bpf_map_lookup_elem(&obs, &tid);
+
+	if (!o || !t)
+		return 0;
+	t->rec = obs_rec(o);
+	t->com = obs_com(o);
+	t->flt = obs_flt(o, bpf_ktime_get_ns());
+	return 0;
+}
+
+/*
+ * The fault probability 1 - res/wrk (CSM eq. 3, B-CSM-1), per mille: the part
+ * of the pages that its process uses which is on swap. The kernel keeps these
+ * counts per CPU in batches; a few dozen pages off are nothing here.
+ */
+static __noinline u32 fault_probability(const struct task_struct *p)
+{
+	struct mm_struct *mm = BPF_CORE_READ(p, mm);
+	s64 res, swapped;
+
+	if (!mm)
+		return 0;
+	res = BPF_CORE_READ(mm, rss_stat[MM_FILEPAGES].count) +
+	      BPF_CORE_READ(mm, rss_stat[MM_ANONPAGES].count) +
+	      BPF_CORE_READ(mm, rss_stat[MM_SHMEMPAGES].count);
+	swapped = BPF_CORE_READ(mm, rss_stat[MM_SWAPENTS].count);
+	if (swapped <= 0)
+		return 0;
+	return res <= 0 ? 1000 : 1000 * (u64)swapped / (u64)(res + swapped);
+}
+
+/*
+ * RULE_PRIO: its stay in RQ begins. Under other rules nobody asks; a task that
+ * is queued while the rule becomes prio counts as passed for long, once.
+ */
+static __always_inline void note_queued(struct task_ctx *tctx, const struct knobs *k)
+{
+	if (k->rule == RULE_PRIO)
+		tctx->queued_at = scx_bpf_now();
+}
+
+/*
+ * RULE_PRIO: has this queued task been passed for long enough? It has after
+ * starve_ms in which jobs had the CPU for themselves: while other local tasks
+ * have turns, these are what it waits for. The kernel's watchdog does not ask
+ * for whom one waits, and counts from the same moment: after a quarter of its
+ * limit nobody is passed, which leaves time for those that are ahead already.
+ */
+static __always_inline bool is_starved(const struct task_struct *p, const struct task_ctx *tctx,
+				       const struct knobs *k)
+{
+	s64 most = cfg.watchdog_ms / 4 * NSEC_PER_MSEC, limit = k->starve_ms * NSEC_PER_MSEC;
+	s64 queued;
+	u64 now;
+
+	if (k->rule != RULE_PRIO || !in_ready_queue(p))
+		return false;
+	now = scx_bpf_now();
+	queued = now - tctx->queued_at;
+	return queued > most ||
+	       (queued > limit && (s64)(now - rq_of(scx_bpf_task_cpu(p))->local_until) > limit);
+}
+
+/* insert_RQ's question, asked of a queued task or of the running one. */
+__noinline int may_pass(const struct insert_env *env, const struct rq_task *q,
+			const struct rq_task *h)
+{
+	if (!env || !q || !h)
+		return 0;
+	return may_overtake(env, q, h);
+}
+
+/* What insert_RQ may know of a task, as of now. */
+static __always_inline void fill_task(struct rq_task *t, const struct task_struct *p,
+				      const struct task_ctx *tctx, const struct knobs *k,
+				      bool with_obs)
+{
+	t->flags = is_parallel(tctx, k) ? TASK_PARALLEL : 0;
+	if (tctx->waiting)
+		t->flags |= TASK_WAITING;
+	if (tctx->credited && credit_left(p, tctx) > 0)
+		t->flags |= TASK_CREDIT;
+	if (is_starved(p, tctx, k))
+		t->flags |= TASK_STARVED;
+	t->de = tctx->de_epoch == job_epoch ? tctx->de : 0;
+	t->mes = tctx->mes;
+	t->com = t->rec = t->flt = 0;
+	t->cpu_ns = p->se.sum_exec_runtime;
+	if (!with_obs)
+		return;
+	fill_obs(t, p->pid);
+	if (k->flt == FLT_PROBABILITY)
+		t->flt = fault_probability(p);
+}
+
+static __always_inline void fill_env(struct insert_env *env, const struct knobs *k, u32 cause)
+{
+	env->rule = k->rule;
+	env->cause = cause;
+	env->overloaded = k->overload == OVERLOAD_ON ||
+			  (k->overload == OVERLOAD_AUTO && k->overloaded);
+	env->mnol = k->mnol;
+	env->mnod = k->mnod;
+	env->share_ns = k->share_ns;
+}
+
+#endif /* COMPARE_BPF_H */
