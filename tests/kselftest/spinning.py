@@ -82,17 +82,19 @@ def computing_is_not_waiting() -> None:
         rank, _ = _beside_a_hog(what, 1000, "csm")
         assert rank > 0.35 * _SECONDS, f"{what} each ms: {rank} s of CPU in {_SECONDS} s"
     spin = ktap.program("spin")
-    sleeper = "import time\nwhile True: time.sleep(0.005)"
+    sleeper = "import time\nprint('up', flush=True)\nwhile True: time.sleep(0.005)"
     with (
         loaded("csm", sensors="on", overload="off") as scheduler,
         job("rank") as cgroup,
-        spawned(sys.executable, "-c", sleeper, cpu=0),
-        spawned(spin, "compute", str(_SECONDS), "1000", cgroup=cgroup, cpu=0) as rank_process,
+        spawned(sys.executable, "-c", sleeper, cpu=0) as sleeping,
     ):
-        rank_process.communicate(timeout=60)
+        assert sleeping.stdout is not None
+        sleeping.stdout.readline()
+        with spawned(spin, "compute", str(_SECONDS), "1000", cgroup=cgroup, cpu=0) as rank_process:
+            rank_process.communicate(timeout=60)
         counted = scheduler.stats()
     ktap.note(f"beside a sleeper: displaced {counted['preempts']} times, {counted['waits']} waits")
-    assert counted["preempts"] > 100, counted
+    assert counted["preempts"] > 30, counted  # an idle host makes it 300
     ktap.expect(counted["waits"], 0, "waits of one that computes")
 
 
