@@ -45,7 +45,8 @@ static inline void check_memory(struct sim *s, const struct node *n)
 #endif
 }
 
-/* CSM eq. 7: what a new task has at once; the others shrink alike if there is no room for it. */
+/* CSM eq. 7: what a new task has at once; the others shrink alike if there is no room for it,
+ * or it has to do with what is free. */
 static void memory_enter(struct sim *s, struct node *n, uint32_t index)
 {
 	struct task *t = &s->tasks[index];
@@ -53,6 +54,8 @@ static void memory_enter(struct sim *s, struct node *n, uint32_t index)
 
 	n->mem += t->vir;
 	t->res = n->mem < room ? t->vir : (uint64_t)t->vir * room / n->mem;
+	if (s->par.enter_free && others + t->res > room)
+		t->res = room - others;
 	if (others + t->res > room) {
 		n->resident = 0;
 		for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {

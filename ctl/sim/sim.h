@@ -41,6 +41,8 @@ struct sim_params {
 	uint32_t	eq3_printed;		/* pg_fault as printed, inverted (B-CSM-1) */
 	uint32_t	top_next;		/* the top is next, the running task stays (B-CSM-4) */
 	uint32_t	refs;			/* page references per dispatch (B-CSM-23) */
+	uint32_t	in_step;		/* the tasks of a job communicate at the same points of their progress */
+	uint32_t	enter_free;		/* a new task has free frames only, takes none of the others */
 	double		mit_ns;			/* mean time between two jobs' arrivals */
 	double		local_share;		/* P(a job is local) */
 	double		large_share;		/* P(a parallel job is large) */

@@ -165,7 +165,7 @@ static uint32_t new_task(struct sim *s, uint32_t job, uint32_t rank, uint32_t no
 		.node = node, .job = job, .work_left = j->tc, .vir = j->vir, .to = NIL, .generation = generation,
 		.class_ = j->class_, .message_left = NEVER, .last_run = s->now,
 		.slices = stream_of(s->par.seed, j->number, rank, DRAW_SLICE),
-		.gaps = stream_of(s->par.seed, j->number, rank, DRAW_MESSAGE),
+		.gaps = stream_of(s->par.seed, j->number, s->par.in_step ? 0 : rank, DRAW_MESSAGE),
 		.pages = stream_of(s->par.seed, j->number, rank, DRAW_PAGE),
 		.phases = stream_of(s->par.seed, j->number, rank, DRAW_PHASE),
 	};
