@@ -23,10 +23,13 @@ import cffi
 
 from ctl.errors import CoschedError
 
-__all__ = ["CHECKED", "Engine", "compiler", "load"]
+__all__ = ["CHECKED", "PLAIN", "Engine", "compiler", "load"]
 
 CHECKED = "checked"
 """The build that checks itself while it runs: slower, for tests."""
+
+PLAIN = "plain"
+"""The build without optimisation, which must give the same results to the last bit."""
 
 _HERE = Path(__file__).resolve().parent
 _CDEF = re.compile(r"/\* cdef begin \*/(.*?)/\* cdef end \*/", re.DOTALL)
@@ -94,8 +97,8 @@ def _declarations() -> str:
 
 @cache
 def load(kind: str = "") -> Engine:
-    """The engine; kind CHECKED: the build that checks itself."""
-    flags = (*_FLAGS, "-DSIM_CHECK") if kind == CHECKED else _FLAGS
+    """The engine; kind CHECKED: the build that checks itself, PLAIN: the one without optimisation."""
+    flags = _FLAGS + {"": (), CHECKED: ("-DSIM_CHECK", "-O1"), PLAIN: ("-O0",)}[kind]
     digest = _digest(flags)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cosched" / "sim"
     base.mkdir(parents=True, exist_ok=True)

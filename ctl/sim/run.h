@@ -229,4 +229,45 @@ void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uin
 	}
 }
 
+/* One node's memory under given operations; task k is slot k of a fresh simulation. */
+int sim_memory(const struct sim_params *params, const struct sim_memory_op *ops, uint32_t n, uint32_t tasks,
+	       uint32_t *res, uint32_t *flt)
+{
+#ifdef SIM_CHECK
+	struct sim *s = sim_new(params, NULL, 0);
+
+	for (uint32_t i = 0; s && i < n && !s->trouble; i++) {
+		const struct sim_memory_op *op = &ops[i];
+		struct task *t;
+
+		while (s->nr_tasks <= op->task)
+			more_tasks(s);
+		t = &s->tasks[op->task];
+		s->now++;
+		if (op->what == MEMORY_ENTER) {
+			*t = (struct task){ .vir = op->vir, .wrk = op->wrk, .last_run = s->now };
+			memory_enter(s, s->nodes, op->task);
+		} else if (op->what == MEMORY_LEAVE) {
+			memory_leave(s, s->nodes, op->task);
+			t->res = t->rq.flt = 0;
+		} else if (op->what == MEMORY_RUN) {
+			t->last_run = s->now;
+		} else {
+			memory_load(s, s->nodes, t);
+		}
+		for (uint32_t k = 0; k < tasks && k < s->nr_tasks; k++) {
+			res[i * tasks + k] = s->tasks[k].res;
+			flt[i * tasks + k] = s->tasks[k].rq.flt;
+		}
+	}
+	int broken = !s || s->trouble;
+
+	sim_free(s);
+	return broken ? -1 : 0;
+#else
+	(void)params, (void)ops, (void)n, (void)tasks, (void)res, (void)flt;
+	return -1;
+#endif
+}
+
 #endif /* SIM_RUN_H */

@@ -126,6 +126,14 @@ struct sim_decision {
 	uint32_t	position, passed, preempt, charged_running;
 };
 
+/* An operation on one node's memory, in engines that check themselves. */
+enum sim_memory_what { MEMORY_ENTER, MEMORY_LEAVE, MEMORY_RUN, MEMORY_LOAD };
+struct sim_memory_op {
+	uint32_t	what;			/* enum sim_memory_what */
+	uint32_t	task;			/* the n-th that entered */
+	uint32_t	vir, wrk;		/* MEMORY_ENTER */
+};
+
 typedef struct sim sim;
 sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script);
 void sim_free(sim *s);
@@ -137,6 +145,8 @@ uint32_t sim_node_tasks(sim *s, uint32_t node, struct sim_view *views, uint32_t 
 uint32_t sim_log(sim *s, struct sim_decision *log, uint32_t room);	/* decisions since the last call */
 void sim_sizes(uint64_t *sizes);	/* of params, script, record, stats, view, decision */
 void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uint32_t n);
+int sim_memory(const struct sim_params *params, const struct sim_memory_op *ops, uint32_t n, uint32_t tasks,
+	       uint32_t *res, uint32_t *flt);	/* of each task after each operation; SIM_CHECK only, else -1 */
 /* cdef end */
 
 #endif /* SIM_H */
