@@ -232,6 +232,6 @@ def calibrate(
     if (values.get("mix") == "two") != (tasks_per_node is None):
         raise CoschedError("mix three takes --tasks-per-node, mix two does not: its rate follows from mem_load", USAGE)
     seeds = range(1, (replications or 10) + 1)
-    tell = lambda text: click.echo(text)  # noqa: E731
+    tell = click.echo
     load = find(values, mem_load, tasks_per_node, seeds=seeds, workers=workers or pool.default_workers(), tell=tell)
     click.echo(f"mit_s={load.mit_s:.5g} local_share={load.local_share:.6g}")

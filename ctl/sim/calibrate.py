@@ -32,7 +32,9 @@ class Load(NamedTuple):
     steps: int
 
 
-def _measure(values: Mapping[str, Value], seeds: Sequence[int], workers: int, events: int) -> tuple[float, float, float]:
+def _measure(
+    values: Mapping[str, Value], seeds: Sequence[int], workers: int, events: int
+) -> tuple[float, float, float]:
     """mem_load, tasks per node, and the local part of these; of an overloaded system three times as much."""
 
     def one(seed: int) -> dict[str, Any]:
@@ -44,7 +46,8 @@ def _measure(values: Mapping[str, Value], seeds: Sequence[int], workers: int, ev
     except CoschedError:
         return 9.0, 12.0, 0.2
     tasks = mean(r["tasks_per_node"] for r in runs)
-    return mean(r["mem_load"] for r in runs), tasks, mean(r["local_residents"] * r["tasks_per_node"] for r in runs) / tasks
+    local = mean(r["local_residents"] * r["tasks_per_node"] for r in runs)
+    return mean(r["mem_load"] for r in runs), tasks, local / tasks
 
 
 def calibrate(

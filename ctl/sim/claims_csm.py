@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from statistics import mean
 
+from ctl.sim import claims_trials as trials
 from ctl.sim.evidence import Evidence, about, less
 from ctl.sim.intervals import Mean, paired, slope
 from ctl.sim.params import Value
@@ -13,111 +15,12 @@ from ctl.sim.params import Value
 __all__ = ["ROWS"]
 
 _Found = tuple[bool, str]
+_LINES = ("rr", "pred", "csm")
 _HIGH, _LOW = (20, 50), (500, 1000)  # the grid's thirds: high and low message frequency
 
 
 def _at(xs: Sequence[Value], e: Evidence) -> str:
     return f"at {len(xs)} of {len(e.xs)} points"
-
-
-# --- given jobs: Figs. 2 and 4 ---
-
-
-def _response(e: Evidence, line: str, job: str) -> list[float]:
-    return [r["response_s"][job] for r in e.results(line)]
-
-
-def _value(e: Evidence, line: str, job: str, at_s: float, what: int) -> list[float]:
-    """CPU seconds (1) or resident pages (2) of a job's task on N1 at a time; of the last sample where it has ended."""
-    columns = []
-    for result in e.results(line):
-        trace = result["traces"][job]
-        columns.append(next((sample[what] for sample in trace if sample[0] >= at_s), trace[-1][what]))
-    return columns
-
-
-def _toy_order(e: Evidence) -> _Found:
-    times = {job: mean(_response(e, "rr", job)) for job in ("L", "J1", "J2")}
-    shown = ", ".join(f"{job} {t:.0f} s" for job, t in times.items())
-    return times["L"] < times["J1"] < times["J2"], f"rr: {shown}"
-
-
-def _toy_policy(e: Evidence) -> _Found:
-    change = {j: mean(_response(e, "csm", j)) / mean(_response(e, "rr", j)) - 1 for j in ("J1", "J2", "L")}
-    holds = abs(change["J1"] + 0.22) <= 0.1 and abs(change["L"]) <= 0.05 and change["J2"] < 0
-    return holds, "csm against rr: " + ", ".join(f"{j} {c:+.0%}" for j, c in change.items())
-
-
-def _toy_cross(e: Evidence) -> _Found:
-    """J2's CPU time under csm is below that under rr while J1 runs, and above it at rr's end of J1."""
-    early = less(paired(_value(e, "csm", "J2", 100, 1), _value(e, "rr", "J2", 100, 1)))
-    end = mean(_response(e, "rr", "J1"))
-    late = paired(_value(e, "csm", "J2", end, 1), _value(e, "rr", "J2", end, 1))
-    return early and late.low > 0, f"slower at 100 s: {early}; CPU time at {end:.0f} s, csm - rr: {late} s"
-
-
-def _favoured(e: Evidence) -> _Found:
-    at = 300.0
-    jobs, locals_ = ([mean(_value(e, "pred", j, at, 1)) / at for j in pair] for pair in (("J1", "J2"), ("L1", "L2")))
-    shown = " ".join(f"{r:.2f}" for r in (*jobs, *locals_))
-    return min(jobs) > max(locals_), f"pred, CPU rates to 300 s, J1 J2 L1 L2: {shown}"
-
-
-def _rise(e: Evidence) -> _Found:
-    holds = []
-    texts = []
-    for job in ("J1", "J2"):
-        before, after, memory = [], [], []
-        for i, result in enumerate(e.results("pred")):
-            end = max(_response(e, "pred", "L1")[i], _response(e, "pred", "L2")[i])
-            cpu = [(at, used) for at, used, _ in result["traces"][job]]
-            by_end = next(used for at, used in cpu if at >= end)
-            later = next(used for at, used in cpu if at >= 2 * end)
-            before.append(by_end / end)
-            after.append((later - by_end) / end)
-            pages = [(at, res) for at, _, res in result["traces"][job]]
-            memory.append(next(r for at, r in pages if at >= 2 * end) - next(r for at, r in pages if at >= end))
-        holds.append(less(paired(before, after)) and Mean.of(memory).low > 0)
-        texts.append(f"{job} CPU {mean(before):.2f} to {mean(after):.2f}, pages {mean(memory):+.0f}")
-    return all(holds), "; ".join(texts)
-
-
-def _much_more(e: Evidence) -> _Found:
-    end = min(_response(e, "csm", "J1"))
-    ratio = mean(_value(e, "csm", "J1", end, 1)) / mean(_value(e, "csm", "J2", end, 1))
-    res = mean(_value(e, "csm", "J1", 40, 2))
-    return ratio > 2 and res > 0.95 * 18432, f"CPU(J1)/CPU(J2) {ratio:.2f} at J1's end; res(J1) {res:.0f} of 18432 pages at 40 s"
-
-
-def _j1_time(e: Evidence) -> _Found:
-    csm, pred = mean(_response(e, "csm", "J1")), mean(_response(e, "pred", "J1"))
-    return abs(csm / pred - 0.64) <= 0.15, f"J1(CSM)/J1(PRED) {csm / pred:.2f} ({csm:.0f} s, {pred:.0f} s)"
-
-
-def _j2_time(e: Evidence) -> _Found:
-    csm, pred = _response(e, "csm", "J2"), _response(e, "pred", "J2")
-    change = mean(csm) / mean(pred) - 1
-    return -0.15 < change <= 0, f"J2(CSM) against J2(PRED) {change:+.1%} ({mean(csm):.0f} s, {mean(pred):.0f} s)"
-
-
-def _fifo(e: Evidence) -> _Found:
-    orders = [sorted(r["response_s"], key=lambda j: r["response_s"][j] + r["arrived_s"][j]) for r in e.results("csm")]  # noqa: B023
-    right = sum(order == ["J1", "J2", "J3"] for order in orders)
-    ends = [[r["response_s"][j] + r["arrived_s"][j] for j in ("J1", "J2", "J3")] for r in e.results("csm")]
-    shown = " ".join(f"{mean(column):.0f}" for column in zip(*ends, strict=True))
-    return right == len(orders), f"{right} of {len(orders)} in order of arrival; mean ends {shown} s"
-
-
-def _small_first(e: Evidence) -> _Found:
-    jobs = ("J1", "J2", "J3")
-    ends = {line: [mean(_response(e, line, j)) for j in jobs] for line in ("rr", "csm")}
-    cpu = [mean(_value(e, "csm", j, 600, 1)) for j in jobs]
-    holds = cpu[0] > cpu[1] > cpu[2]
-    return holds, f"csm: CPU s at 600 s by size {' '.join(f'{c:.0f}' for c in cpu)}; ends {_list(ends['csm'])} (rr {_list(ends['rr'])}) s"
-
-
-def _list(values: Sequence[float]) -> str:
-    return " ".join(f"{v:.0f}" for v in values)
 
 
 # --- memory fits: Figs. 5 and 6 ---
@@ -159,7 +62,8 @@ def _local_low(e: Evidence) -> _Found:
     xs = [x for x in e.xs if x != 1.0]  # there are no local jobs at pdt 1
     above = [x for x in e.less_at("rr", "dyn", m, xs) if x in e.less_at("rr", "csm", m, xs)]
     near = e.about_at("csm", "dyn", m, xs)
-    return len(above) == len(near) == len(xs), f"rr least at {len(above)}, csm and dyn alike at {len(near)} of {len(xs)}"
+    shown = f"rr least at {len(above)}, csm and dyn alike at {len(near)} of {len(xs)} points"
+    return len(above) == len(near) == len(xs), f"{shown}; {e.show(m, 'rr', 'dyn', 'csm')}"
 
 
 def _promotes(e: Evidence) -> _Found:
@@ -201,9 +105,10 @@ def _mnod_flat(e: Evidence) -> _Found:
 
 
 def _mnod_trades(e: Evidence) -> _Found:
-    ends = {m: [Mean.of(_all(e, f"MNOD {n}", m)).mean for n in range(1, 7)] for m in ("slowdown_small", "slowdown_large")}
-    change = {m: paired(_all(e, "MNOD 6", m), _all(e, "MNOD 1", m)) for m in ends}
-    shown = "; ".join(f"{m[9:]} MNOD 1 to 6: {' '.join(f'{v:.2f}' for v in vs)} ({change[m]})" for m, vs in ends.items())
+    metrics = ("slowdown_small", "slowdown_large")
+    ends = {m: [Mean.of(_all(e, f"MNOD {n}", m)).mean for n in range(1, 7)] for m in metrics}
+    change = {m: paired(_all(e, "MNOD 6", m), _all(e, "MNOD 1", m)) for m in metrics}
+    shown = "; ".join(f"{m[9:]} MNOD 1 to 6: {_two(vs)} ({change[m]})" for m, vs in ends.items())
     return less(change["slowdown_small"]) and change["slowdown_large"].low > 0, shown
 
 
@@ -239,7 +144,8 @@ def _faults(e: Evidence) -> _Found:
     m = "mean_pg_fault"
     best = [x for x in e.less_at("csm", "rr", m) if x in e.less_at("csm", "pred", m)]
     near = e.about_at("rr", "pred", m)
-    return len(best) == len(near) == len(e.xs), f"csm least {_at(best, e)}, rr as pred {_at(near, e)}; {e.show(m, 'rr', 'pred', 'csm')}"
+    shown = f"csm least {_at(best, e)}, rr as pred {_at(near, e)}; {e.show(m, 'rr', 'pred', 'csm')}"
+    return len(best) == len(near) == len(e.xs), shown
 
 
 def _faults_high(e: Evidence) -> _Found:
@@ -253,14 +159,17 @@ def _correlation(e: Evidence) -> _Found:
     top, low = e.less_at("pred", "csm", m, _HIGH), e.less_at("csm", "pred", m, _LOW)
     worst = [x for x in e.less_at("rr", "csm", m) if x in e.less_at("rr", "pred", m)]
     holds = bool(top and low) and len(worst) == len(e.xs)
-    return holds, f"csm above pred at {top} ms, pred above csm at {low} ms, rr worst {_at(worst, e)}; {e.show(m, 'rr', 'pred', 'csm')}"
+    shown = f"csm above pred at {top} ms, pred above csm at {low} ms, rr worst {_at(worst, e)}"
+    return holds, f"{shown}; {e.show(m, 'rr', 'pred', 'csm')}"
 
 
 def _correlation_high(e: Evidence) -> _Found:
     m = "correlation"
     best = [x for x in e.less_at("rr", "csm", m) if x in e.less_at("pred", "csm", m)]
-    rises = [slope([float(i) for i in range(len(e.xs))], [e.column(p, x, m) for x in e.xs]).low > 0 for p in ("rr", "pred")]
-    return len(best) == len(e.xs) and all(rises), f"csm best {_at(best, e)}, suffers with frequency rr, pred: {rises}; {e.show(m, 'rr', 'pred', 'csm')}"
+    steps = [float(i) for i in range(len(e.xs))]
+    rises = [slope(steps, [e.column(p, x, m) for x in e.xs]).low > 0 for p in ("rr", "pred")]
+    shown = f"csm best {_at(best, e)}, rr and pred suffer with frequency: {rises}"
+    return len(best) == len(e.xs) and all(rises), f"{shown}; {e.show(m, 'rr', 'pred', 'csm')}"
 
 
 def _small_medium(e: Evidence) -> _Found:
@@ -271,9 +180,14 @@ def _small_medium(e: Evidence) -> _Found:
 
 
 def _large_medium(e: Evidence) -> _Found:
-    worse = [x for x in e.xs if all(e.mean(p, x, "slowdown_large").mean > 1.5 * e.mean(p, x, "slowdown_small").mean for p in ("rr", "pred", "csm"))]
+    worse = [
+        x
+        for x in e.xs
+        if all(e.mean(p, x, "slowdown_large").mean > 1.5 * e.mean(p, x, "slowdown_small").mean for p in _LINES)
+    ]
     near = e.about_at("csm", "pred", "slowdown_large")
-    return len(worse) == len(near) == len(e.xs), f"large > 1.5 small {_at(worse, e)}, csm as pred {_at(near, e)}; {e.show('slowdown_large', 'rr', 'pred', 'csm')}"
+    shown = f"large > 1.5 small {_at(worse, e)}, csm as pred {_at(near, e)}"
+    return len(worse) == len(near) == len(e.xs), f"{shown}; {e.show('slowdown_large', *_LINES)}"
 
 
 def _best(metric: str) -> Callable[[Evidence], _Found]:
@@ -289,7 +203,7 @@ def _local_order(*es: Evidence) -> _Found:
     for e in es:
         above = [
             x for x in e.xs
-            if all(e.mean("rr", x, m).mean <= e.mean(p, x, m).mean <= 1.15 * e.mean("rr", x, m).mean for p in ("pred", "csm"))
+            if all(0 <= e.mean(p, x, m).mean / e.mean("rr", x, m).mean - 1 <= 0.15 for p in ("pred", "csm"))
         ]  # fmt: skip
         holds.append(len(above) == len(e.xs))
         texts.append(f"{_at(above, e)} ({e.show(m, 'rr', 'pred', 'csm')})")
@@ -302,7 +216,8 @@ def _local_bound(e: Evidence) -> _Found:
 
 
 def _local_same(*es: Evidence) -> _Found:
-    ratios = [e.mean("csm", x, "slowdown_local").mean / e.mean("pred", x, "slowdown_local").mean for e in es for x in e.xs]
+    m = "slowdown_local"
+    ratios = [e.mean("csm", x, m).mean / e.mean("pred", x, m).mean for e in es for x in e.xs]
     return all(0.9 <= r <= 1.1 for r in ratios), f"CSM/PRED {min(ratios):.2f} to {max(ratios):.2f}"
 
 
@@ -318,8 +233,12 @@ def _local_worse(medium: Evidence, high: Evidence) -> _Found:
 def _mnol(e: Evidence) -> _Found:
     means = [e.mean("csm", x, "slowdown_local").mean for x in e.xs]
     rises = paired(e.column("csm", 6, "slowdown_local"), e.column("csm", 2, "slowdown_local"))
-    holds = rises.low > 0 and all(a <= b * 1.01 for a, b in zip(means, means[1:], strict=False))
+    holds = rises.low > 0 and all(a <= b * 1.01 for a, b in itertools.pairwise(means))
     return holds, f"MNOL {_list_of(e.xs)}: {' '.join(f'{m:.2f}' for m in means)}"
+
+
+def _two(values: Iterable[float]) -> str:
+    return " ".join(f"{v:.2f}" for v in values)
 
 
 def _list_of(xs: Sequence[Value]) -> str:
@@ -328,7 +247,8 @@ def _list_of(xs: Sequence[Value]) -> str:
 
 def _p_sweep(e: Evidence) -> _Found:
     means = {x: e.mean("pred", x, "slowdown_parallel").mean for x in e.xs}
-    return means[0.3] <= 1.05 * min(means.values()), "slowdown by P: " + " ".join(f"{x}: {v:.3f}" for x, v in means.items())
+    shown = " ".join(f"{x}: {v:.3f}" for x, v in means.items())
+    return means[0.3] <= 1.05 * min(means.values()), f"slowdown by P: {shown}"
 
 
 def _switches(e: Evidence) -> _Found:
@@ -339,29 +259,31 @@ def _switches(e: Evidence) -> _Found:
 
 _EIGHT, _TEN = ("csm-fig8",), ("csm-fig10",)
 _BOTH = ("csm-fig8", "csm-fig10")
+_TOY, _FOUR = (tuple(f"{name}{reading}" for reading in trials.READINGS) for name in ("csm-toy", "csm-fig4"))
+_by = trials.by_reading
 _REAL = "a measurement of real Linux nodes, not of this model"
 
 ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None], ...] = (
     ("CSM-1", "COS beats Linux for MG when memory suffices", _REAL, (), None),
     ("CSM-2", "paging wipes out the benefit of coscheduling", _REAL, (), None),
-    ("CSM-3", "no memory policy: L ends before J1, J1 before J2", "L < J1 < J2 under rr", ("csm-toy",), _toy_order),
-    ("CSM-4", "with one: J1 22 % earlier, L as before, J2 earlier", "J1 -22 ± 10 %, L ± 5 %, J2 < 0", ("csm-toy",), _toy_policy),
-    ("CSM-5", "J2 is slower at first, then faster", "CPU curves cross", ("csm-toy",), _toy_cross),
-    ("CSM-6", "PRED favours distributed tasks over local ones", "CPU rate J > L", ("csm-fig4",), _favoured),
-    ("CSM-7", "PRED: their memory and CPU rise when the locals end", "both rise", ("csm-fig4",), _rise),
-    ("CSM-8", "CSM: J1 has far more CPU and memory than J2", "CPU ratio > 2, J1 resident", ("csm-fig4",), _much_more),
-    ("CSM-9", "J1 ends at 5,400 s under CSM, 8,472 s under PRED", "ratio 0.64 ± 0.15", ("csm-fig4",), _j1_time),
-    ("CSM-10", "J2's response is slightly better than under PRED", "0 to 15 % less", ("csm-fig4",), _j2_time),
+    ("CSM-3", "no memory policy: L ends first, then J1", "L < J1 < J2 under rr", _TOY, _by(trials.toy_order)),
+    ("CSM-4", "with one: J1 22 % earlier, J2 too, L as before", "-22 ± 10 %, ± 5 %, < 0", _TOY, _by(trials.toy_policy)),
+    ("CSM-5", "J2 is slower at first, then faster", "CPU curves cross", _TOY, _by(trials.cross)),
+    ("CSM-6", "PRED favours distributed tasks", "CPU rate J > L", _FOUR, _by(trials.favoured)),
+    ("CSM-7", "PRED: they gain CPU and memory when the locals end", "both rise", _FOUR, _by(trials.rise)),
+    ("CSM-8", "CSM: J1 has far more of both than J2", "CPU > 2 times, resident", _FOUR, _by(trials.much_more)),
+    ("CSM-9", "J1 ends at 5,400 s, under PRED at 8,472 s", "ratio 0.64 ± 0.15", _FOUR, _by(trials.j1_time)),
+    ("CSM-10", "J2's response is a little better", "0 to 15 % less", _FOUR, _by(trials.j2_time)),
     ("CSM-11", "mem_load 0.7: all correlate above 75 %", "least > 75", ("csm-fig5",), _over_75),
     ("CSM-12", "DYN's correlation does not depend on pdt", "slope CI holds 0, or range < 5", ("csm-fig5",), _dyn_flat),
     ("CSM-13", "RR's and CSM's correlation fall with pdt", "slope < 0", ("csm-fig5",), _fall),
     ("CSM-14", "CSM correlates best at every pdt", "sign at each pdt", ("csm-fig5",), _best_low),
     ("CSM-15", "parallel slowdown: CSM best, RR worst", "CSM < DYN < RR at each pdt", ("csm-fig6",), _parallel_low),
-    ("CSM-16", "local slowdown: DYN and CSM alike, a little above RR", "RR least, CSM as DYN", ("csm-fig6",), _local_low),
+    ("CSM-16", "local slowdown: DYN as CSM, a little above RR", "RR least, CSM as DYN", ("csm-fig6",), _local_low),
     ("CSM-17", "DYN promotes more rarely, and past more tasks", "signs at each pdt", ("csm-fig6",), _promotes),
     ("CSM-18", "mem_load 0.7, 1, 1.5: 2.8, 3.2, 4.1 tasks on a node", "± 0.2", ("csm-fig5", *_BOTH), _calibrated),
     ("CSM-19", "MNOD above the tasks on a node has no effect", "MNOD 5, 6 as 4", ("csm-fig7",), _mnod_flat),
-    ("CSM-20", "MNOD trades large jobs against small ones", "small falls, large rises (B-CSM-21)", ("csm-fig7",), _mnod_trades),
+    ("CSM-20", "MNOD trades large jobs against small ones", "signs (B-CSM-21)", ("csm-fig7",), _mnod_trades),
     ("CSM-21", "slowdown falls with message frequency", "slope", ("csm-fig7",), _frequency_helps),
     ("CSM-22", "MNOD 2 is the compromise", "argmin in 1 to 3", ("csm-fig7",), _mnod_two),
     ("CSM-23", "mem_load 1: CSM faults least, RR as PRED", "signs, within 10 %", _EIGHT, _faults),
@@ -377,8 +299,8 @@ ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None],
     ("CSM-33", "CSM and PRED cost local tasks the same", "within 10 %", _BOTH, _local_same),
     ("CSM-34", "local tasks are worse off at mem_load 1.5", "sign for each policy", _BOTH, _local_worse),
     ("CSM-35", "MNOL above 2 hurts local tasks", "slowdown rises with MNOL", ("csm-mnol",), _mnol),
-    ("CSM-36", "jobs of equal memory: first come, first served", "ends in order of arrival", ("csm-equal",), _fifo),
-    ("CSM-37", "overloaded, CSM puts small jobs first", "CPU time falls with size", ("csm-sizes",), _small_first),
+    ("CSM-36", "equal memory: first come, first served", "ends in order of arrival", ("csm-equal",), trials.fifo),
+    ("CSM-37", "overloaded, CSM puts small jobs first", "CPU time falls with size", ("csm-sizes",), trials.small_first),
     ("CSM-38", "P = 0.3 is a good choice", "within 5 % of the best P", ("csm-p",), _p_sweep),
     ("CSM-39", "CSM switches less than PRED", "fewer faults and switches", ("csm-switch",), _switches),
     ("CSM-40", "one fault on one node cascades", "the engine injects no faults yet", (), None),

@@ -20,9 +20,10 @@ NEVER = 2**64 - 2
 _ANYWHERE = 2**32 - 1
 _EVENTS = 2_000_000  # between two looks at the request to stop: a tenth of a second
 _COUNTERS = (
-    "events arrivals messages wakes expiries ends blocks phases dispatches switches preempts faults insertions tails "
-    "tops walks parallel_insertions by_mes by_rec by_flt promotions passed looks most_tasks"
-).split()
+    *("events", "arrivals", "messages", "wakes", "expiries", "ends", "blocks", "phases", "dispatches", "switches"),
+    *("preempts", "faults", "insertions", "tails", "tops", "walks", "parallel_insertions", "by_mes", "by_rec"),
+    *("by_flt", "promotions", "passed", "looks", "most_tasks"),
+)
 
 
 class Job(NamedTuple):
@@ -190,7 +191,7 @@ def run(
     kind: str = "",
     events: int = 0,
 ) -> dict[str, Any]:
-    """Run a replication to its end. Raises KeyboardInterrupt if `stop` is set meanwhile; `events`: no more than these."""
+    """Run a replication to its end, or refuse after `events`. Raises KeyboardInterrupt if `stop` is set meanwhile."""
     with Simulation(name, values, seed, kind=kind) as simulation:
         while not simulation.advance(events=_EVENTS):
             if stop is not None and stop.is_set():

@@ -4,8 +4,8 @@
 CSM Figs. 5 to 12 are sweeps: lines (policies) over an x axis, a point being the mean of replications. Figs. 8 to 11 and
 12 are made of the same runs. Fig. 4 is a trial with given jobs.
 
-The three-class experiments take 4,000 jobs a replication, not the paper's 1,000: with 2 to 3 local tasks on a node
-(B-CSM-19) all but about 1 of 400 jobs are local, and 1,000 would hold two or three parallel ones.
+The three-class experiments take 10,000 or 4,000 jobs a replication, not the paper's 1,000: with 2 to 3 local tasks on
+a node (B-CSM-19) all but 1 of 440 (mem_load 1) or 225 (1.5) jobs are local, and 1,000 would hold two or four others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MFREQ_MS = (20, 50, 100, 200, 500, 1000)
 """The grid of message intervals (CSM gives no range, D.1)."""
 
 _PDT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_JOBS = 4000
+_JOBS, _FEWER = 10_000, 4_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Experiment:
     seeds: int = 10
 
 
-_THREE = {p: (p, {}) for p in ("rr", "pred", "csm")}
+_THREE: Mapping[str, tuple[str, Mapping[str, Value]]] = {p: (p, {}) for p in ("rr", "pred", "csm")}
 _CORRELATION = Panel("correlation", "correlation", "correlation, %")
 _FAULTS = Panel("mean_pg_fault", "mean_pg_fault", "page faults per task")
 _SMALL = Panel("slowdown_small", "slowdown for small jobs", "slowdown")
@@ -69,16 +69,21 @@ def _sweep(name: str, title: str, load: str, mnod: int, *panels: Panel) -> Exper
     return Experiment(name, title, _THREE, "mfreq_ms", MFREQ_MS, panels, at, load, xlabel=_INTERVAL)
 
 
+def _readings(name: str, title: str, policies: tuple[str, ...], trial: str) -> tuple[Experiment, ...]:
+    """A trial with the defaults, and with other readings of who makes room for a task and how often tasks talk."""
+    variants: tuple[tuple[str, str, Mapping[str, Value]], ...] = (
+        ("", "", {}),
+        ("-free", ", enter=free", {"enter": "free"}),
+        ("-free-1s", ", enter=free, mfreq 1 s", {"enter": "free", "mfreq_ms": 1000.0}),
+    )
+    return tuple(
+        Experiment(name + suffix, title + said, {p: (p, at) for p in policies}, "", (), (), trial=trial)
+        for suffix, said, at in variants
+    )
+
+
 _ALL = (
-    Experiment(
-        "csm-fig4",
-        "Fig. 4: PRED and CSM on node N1, static workload",
-        {"pred": ("pred", {}), "csm": ("csm", {})},
-        "",
-        (),
-        (),
-        trial="static",
-    ),
+    *_readings("csm-fig4", "Fig. 4: PRED and CSM on node N1, static workload", ("pred", "csm"), "static"),
     Experiment(
         "csm-fig5",
         "Fig. 5: correlation, mem_load 0.7",
@@ -108,7 +113,7 @@ _ALL = (
         "mfreq_ms",
         MFREQ_MS,
         (_SMALL, _LARGE),
-        {"jobs": _JOBS},
+        {"jobs": _FEWER},
         "1.0",
         xlabel=_INTERVAL,
     ),
@@ -128,7 +133,7 @@ _OTHERS = (
         "mnol",
         (1, 2, 3, 4, 6),
         (_LOCAL,),
-        {"jobs": _JOBS},
+        {"jobs": _FEWER},
         "1.0",
         xlabel="MNOL",
     ),
@@ -139,7 +144,7 @@ _OTHERS = (
         "p",
         (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
         (Panel("slowdown_parallel", "parallel jobs", "slowdown"), _CORRELATION),
-        {"jobs": _JOBS},
+        {"jobs": _FEWER},
         "1.0",
         xlabel="P",
     ),
@@ -150,18 +155,13 @@ _OTHERS = (
         "switch_ms",
         (0.1,),
         (_FAULTS, Panel("switches", "context switches", "switches")),
-        {"jobs": _JOBS},
+        {"jobs": _FEWER},
         "1.0",
         xlabel="cost of a switch, ms",
     ),
-    *(
-        Experiment(f"csm-{trial}", title, {p: (p, {}) for p in ("rr", "pred", "csm")}, "", (), (), trial=trial)
-        for trial, title in (
-            ("toy", "Fig. 2: three nodes, one local task each"),
-            ("equal", "Three jobs of equal memory, one after the other"),
-            ("sizes", "Three jobs of different memory at once"),
-        )
-    ),
+    *_readings("csm-toy", "Fig. 2: three nodes, one local task each", tuple(_THREE), "toy"),
+    Experiment("csm-equal", "Three jobs of equal memory, one after the other", _THREE, "", (), (), trial="equal"),
+    Experiment("csm-sizes", "Three jobs of different memory at once", _THREE, "", (), (), trial="sizes"),
 )
 
 EXPERIMENTS = {experiment.name: experiment for experiment in (*_ALL, *_OTHERS)}

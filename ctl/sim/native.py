@@ -111,7 +111,7 @@ def load(kind: str = "") -> Engine:
                 (Path(work) / "engine.so").rename(path)
     ffi = cffi.FFI()
     ffi.cdef(_declarations())
-    lib = ffi.dlopen(str(path))
+    lib: Any = ffi.dlopen(str(path))
     sizes = ffi.new("uint64_t[]", len(_SIZES))
     lib.sim_sizes(sizes)
     if list(sizes) != [ffi.sizeof(f"struct {name}") for name in _SIZES]:

@@ -52,10 +52,10 @@ class Parameter:
             raise self._refuse(value)
         kind = int if isinstance(self.default, int) else float
         try:
-            number = kind(value)  # type: ignore[call-overload]
+            number = kind(value)  # type: ignore[call-overload, arg-type]
         except (TypeError, ValueError):
             raise self._refuse(value) from None
-        if isinstance(value, (bool, float)) and number != value or isinstance(value, bool):
+        if (isinstance(value, (bool, float)) and number != value) or isinstance(value, bool):
             raise self._refuse(value)
         if not self.low <= number <= self.high:
             raise self._refuse(value)
@@ -84,8 +84,8 @@ _CSM = (
     _P("mest", 8192, "pages", 1, 2**29, "memory of tasks: 1..mest, mest..2mest, 2mest..4mest by class", "CSM §5.1"),
     _P("mix", "three", "", 0, 0, "classes: local, small and large; or small and local", "B-CSM-18", ("three", "two")),
     _P("pdt", 0.5, "", 0, 1, "P(large) of parallel jobs; in mix two P(small) of all jobs", "CSM §5.1, B-CSM-18"),
-    _P("local_share", 0.9945, "", 0, 1, "P(local) of all jobs, in mix three", "B-CSM-19; default: calibrated"),
-    _P("mit_s", 21.0, "s", 1e-6, 1e9, "mean time between two arrivals of any class", "B-CSM-14; default: calibrated"),
+    _P("local_share", 0.997703, "", 0, 1, "P(local) of all jobs, in mix three", "B-CSM-19; default: calibrated"),
+    _P("mit_s", 13.55, "s", 1e-6, 1e9, "mean time between two arrivals of any class", "B-CSM-14; default: calibrated"),
     _P("tc_local_s", 300.0, "s", 1e-3, 1e7, "mean CPU time of a local job", "CSM §5.1"),
     _P("tc_small_s", 300.0, "s", 1e-3, 1e7, "mean CPU time of each task of a small job", "CSM §5.1"),
     _P("tc_large_s", 3600.0, "s", 1e-3, 1e7, "mean CPU time of each task of a large job", "CSM §5.1"),
@@ -147,11 +147,11 @@ def complete(model: str, given: Mapping[str, object]) -> dict[str, Value]:
 
 
 def _check_together(values: Mapping[str, Value]) -> None:
-    if values["mix"] == "three" and int(values["nodes"]) // 8 < int(values["small_from"]) and values["local_share"] != 1:
-        least = 8 * int(values["small_from"])
+    nodes, small = int(values["nodes"]), int(values["small_from"])
+    if values["mix"] == "three" and nodes // 8 < small and values["local_share"] != 1:
         raise CoschedError(
-            f"parameter nodes cannot be {values['nodes']} in mix three: small jobs have {values['small_from']} to nodes/8 "
-            f"tasks, so allowed is {least} or more nodes (or local_share=1)",
+            f"parameter nodes cannot be {nodes} in mix three: small jobs have {small} to nodes/8 tasks, so allowed is "
+            f"{8 * small} or more nodes (or local_share=1)",
             USAGE,
         )
 

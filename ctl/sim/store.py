@@ -79,7 +79,8 @@ class Store:
         """Keep a result, at once."""
         packed = zlib.compress(json.dumps(result).encode())
         with self._db:
-            self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", (*run.key, engine, cpu_s, packed))
+            values = (*run.key, engine, cpu_s, packed)
+            self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     def count(self, engine: str) -> int:
         """How many runs of this engine are kept."""

@@ -78,7 +78,7 @@ def test_resident_pages_are_those_of_a_page_by_page_lru(seed: int) -> None:
     for _ in range(250):
         here = list(pages.vir)
         kind = choose.choices(("enter", "leave", "run", "load"), (1, 1, 8, 20))[0]
-        if kind == "enter" and len(here) < 6 or len(here) < 3:
+        if (kind == "enter" and len(here) < 6) or len(here) < 3:
             task = choose.choice([k for k in range(TASKS) if k not in here])
             vir = choose.randint(10, 60)
             working[task] = choose.randint(1, vir)
@@ -106,7 +106,8 @@ def test_resident_pages_are_those_of_a_page_by_page_lru(seed: int) -> None:
 
 def _compare(ops: list[tuple[int, int, int, int]], expected: list[dict[int, int]], working: dict[int, int]) -> None:
     engine = load(CHECKED)
-    with Simulation("rr", complete("csm", {"nodes": 1, "local_share": 1, "memory": FRAMES, "jobs": 1}), 1) as simulation:
+    values = complete("csm", {"nodes": 1, "local_share": 1, "memory": FRAMES, "jobs": 1})
+    with Simulation("rr", values, 1) as simulation:
         n = len(ops)
         res, flt = engine.ffi.new("uint32_t[]", n * TASKS), engine.ffi.new("uint32_t[]", n * TASKS)
         given = engine.ffi.new("struct sim_memory_op[]", ops)
