@@ -176,6 +176,7 @@ def experiment(
 @_WORKERS
 @_STORE
 @click.option("--make/--kept", "making", default=False, help="make the runs that are missing, or judge by those kept")
+@click.option("--markdown", is_flag=True, help="print a table in Markdown")
 @JSON
 def claims(
     ids: tuple[str, ...],
@@ -185,6 +186,7 @@ def claims(
     workers: int | None,
     store: Path | None,
     making: bool,
+    markdown: bool,
     as_json: bool,
 ) -> int:
     """Judge the papers' claims (IDS, or all): reproduced, not reproduced, or not checkable here and why.
@@ -202,7 +204,10 @@ def claims(
     verdicts = judge.judge(kept, ids, replications or 0, _given("csm", params, given))
     rows = [(v.id, v.verdict, v.measured, v.tolerance, str(v.replications or ""), v.command) for v in verdicts]
     columns = ("claim", "verdict", "measured", "holds if", "replications", "command")
-    emit([v._asdict() for v in verdicts], as_json, lambda: table(columns, rows, right=("replications",)))
+    if markdown:
+        click.echo(judge.markdown(verdicts))
+    else:
+        emit([v._asdict() for v in verdicts], as_json, lambda: table(columns, rows, right=("replications",)))
     return FAILED if any(v.verdict == judge.NO_RUNS for v in verdicts) else 0
 
 

@@ -17,7 +17,7 @@ from ctl.sim.experiments import find_experiment
 from ctl.sim.experiments import runs as runs_of
 from ctl.sim.store import Run, Store
 
-__all__ = ["CLAIMS", "NO_RUNS", "Claim", "Verdict", "judge", "runs"]
+__all__ = ["CLAIMS", "NO_RUNS", "Claim", "Verdict", "judge", "markdown", "runs"]
 
 REPRODUCED, NOT_REPRODUCED, NOT_CHECKABLE = "reproduced", "not reproduced", "not checkable here"
 NO_RUNS = "no runs yet"
@@ -88,6 +88,16 @@ def judge(store: Store, ids: Sequence[str], replications: int, override: Mapping
         verdict = REPRODUCED if holds else NOT_REPRODUCED
         verdicts.append(Verdict(claim.id, claim.says, verdict, measured, claim.holds_if, count, command))
     return verdicts
+
+
+def markdown(verdicts: Sequence[Verdict]) -> str:
+    """Verdicts as a table in Markdown; the command that shows a row again is `ctl sim claims ID --make`."""
+    lines = ["| claim | what it says | verdict | measured | holds if | replications |", "|---|---|---|---|---|---|"]
+    for v in verdicts:
+        verdict = v.verdict if v.verdict != REPRODUCED else f"**{v.verdict}**"
+        cells = (v.id, v.says, verdict, v.measured, v.tolerance, str(v.replications or "–"))
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") or "–" for cell in cells) + " |")
+    return "\n".join(lines)
 
 
 def _load(

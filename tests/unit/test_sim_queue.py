@@ -69,3 +69,44 @@ def test_nobody_is_overtaken_more_than_mno_times() -> None:
             simulation.advance(events=300_000)
             de = list(simulation.stats().de)
         assert de[2] > 0 and de[3] > 0 and not any(de[4:])  # mnol 2, mnod 3
+
+
+ALONE = CROWDED | {"nodes": 1, "mix": "two", "pdt": 0.5, "mit_s": 12, "memory": 3000}
+
+
+@pytest.mark.parametrize("name", ["csm", "csm-bounded", "ccs"])
+def test_what_a_decision_leaves_is_what_the_next_one_finds(name: str) -> None:
+    """On one node: nobody else comes or goes but at the head, overtaken tasks are charged, fresh ones start at 0."""
+    rule = policy.find_policy(name).rule
+    left: list[tuple[int, int]] | None = None
+    charged = displaced = 0
+    with Simulation(name, complete("csm", ALONE), 13, kind=CHECKED) as simulation:
+        simulation.advance(events=12_000)
+        log, n = simulation.decisions()
+        assert n > 5000
+        for d in log[0:n]:
+            found = [(d.queue[i].flags, d.queue[i].de) for i in range(d.nr)]
+            if left is not None:
+                assert found == left[len(left) - len(found) :]
+            assert d.h.de == 0
+            env = Env(rule, CAUSES[d.env.cause], bool(d.env.overloaded), d.env.mnol, d.env.mnod, walk_max=1000)
+            running = _task(d.running, -1) if d.has_running else None
+            said = insert_RQ([_task(d.queue[i], i) for i in range(d.nr)], _task(d.h, 99), running, env)
+            left = [(flags, de + (i in said.overtaken)) for i, (flags, de) in enumerate(found)]
+            if said.preempt:
+                left.insert(said.position, (d.running.flags, d.running.de + said.charged_running))
+            left.insert(said.position, (d.h.flags, 0))
+            charged += len(said.overtaken)
+            displaced += said.preempt
+    assert charged > 100 and displaced > 100
+
+
+def test_overload_is_that_of_equation_4() -> None:
+    """All that are here ask for more than there is: never, and always but for the moments of a lone small task."""
+    for memory, overloaded in ((2**31, 0), (1, 1)):
+        with Simulation("csm", complete("csm", CROWDED | {"memory": memory}), 14) as simulation:
+            simulation.advance(events=100_000)
+            stats = simulation.stats()
+            assert stats.parallel_insertions > 10
+            assert stats.by_rec + stats.by_flt == overloaded * stats.parallel_insertions
+            assert stats.by_mes == (1 - overloaded) * stats.parallel_insertions

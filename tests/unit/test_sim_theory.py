@@ -160,7 +160,7 @@ def test_exponential_is_the_logarithm_of_splitmix() -> None:
     for drawn in _draws(0, 1.0, 0, 5, 20_000):
         stream = (stream + 0x9E3779B97F4A7C15) % 2**64
         expected = -math.log(((_mix(stream) >> 11) + 1) * 2.0**-53)
-        assert drawn == pytest.approx(expected, rel=1e-12, abs=1e-14)
+        assert drawn == pytest.approx(expected, rel=1e-14, abs=1e-14)
 
 
 def test_moments_of_what_is_drawn() -> None:
