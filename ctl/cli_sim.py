@@ -149,7 +149,7 @@ def experiment(
 ) -> None:
     """Make a figure of the papers: its runs, those that are not kept yet, and its plots (PNG, SVG).
 
-    NAME is csm-fig4 to csm-fig11, csm-fig12a or csm-fig12b. Ctrl-C keeps what is done; the same command goes on.
+    NAME is csm-fig4 to csm-fig12; a wrong one lists all. Ctrl-C keeps what is done, the same command goes on.
 
     \b
     Examples:

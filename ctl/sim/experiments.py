@@ -35,6 +35,7 @@ class Panel:
     metric: str
     title: str
     label: str
+    lines: tuple[str, ...] = ()  # only these
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ def _readings(name: str, title: str, policies: tuple[str, ...], trial: str) -> t
     )
 
 
+_FIG12: Mapping[str, Mapping[str, Value]] = {
+    " at 1.0": {"mnod": 2},
+    " at 1.5": {**LOADS["1.5"], "mnod": 3},
+}
+
 _ALL = (
     *_readings("csm-fig4", "Fig. 4: PRED and CSM on node N1, static workload", ("pred", "csm"), "static"),
     Experiment(
@@ -121,8 +127,19 @@ _ALL = (
     _sweep("csm-fig9", "Fig. 9: parallel jobs, mem_load 1", "1.0", 2, _SMALL, _LARGE),
     _sweep("csm-fig10", "Fig. 10: mem_load 1.5", "1.5", 3, _FAULTS, _CORRELATION),
     _sweep("csm-fig11", "Fig. 11: parallel jobs, mem_load 1.5", "1.5", 3, _SMALL, _LARGE),
-    _sweep("csm-fig12a", "Fig. 12a: local tasks, mem_load 1", "1.0", 2, _LOCAL),
-    _sweep("csm-fig12b", "Fig. 12b: local tasks, mem_load 1.5", "1.5", 3, _LOCAL),
+    Experiment(
+        "csm-fig12",
+        "Fig. 12: local tasks",
+        {f"{p}{at}": (p, own) for at, own in _FIG12.items() for p in _THREE},
+        "mfreq_ms",
+        MFREQ_MS,
+        tuple(
+            Panel("slowdown_local", f"mem_load{at[3:]}", "slowdown", tuple(f"{p}{at}" for p in _THREE)) for at in _FIG12
+        ),
+        {"jobs": _JOBS},
+        "1.0",
+        xlabel=_INTERVAL,
+    ),
 )
 
 _OTHERS = (

@@ -41,7 +41,7 @@ def _sweep(experiment: Experiment, results: Results) -> Any:
     figure = Figure(figsize=(5.2 * len(experiment.panels), 4), layout="constrained")
     row = figure.subplots(1, len(experiment.panels), squeeze=False)[0]
     for panel, axes in zip(experiment.panels, row, strict=True):
-        for mark, line in zip(_MARKS, experiment.lines, strict=False):
+        for mark, line in zip(_MARKS, panel.lines or experiment.lines, strict=False):
             points = [Mean.of(r[panel.metric] for r in results[line, x]) for x in experiment.xs]
             bars = [point.half if point.n > 1 else 0.0 for point in points]
             axes.errorbar(

@@ -177,3 +177,17 @@ def test_moments_of_what_is_drawn() -> None:
         assert found == pytest.approx(mean, abs=4 * deviation / math.sqrt(n))
         assert spread == pytest.approx(deviation, rel=0.02)
     assert set(_draws(3, 10, 0, 7, 1000)) == set(range(10))
+
+
+def test_a_message_for_a_task_that_has_ended_is_nobody_elses() -> None:
+    """A task that starts where another one ended, with messages under way to that one, does not read them."""
+    values = complete("csm", {"latency_ms": 5000, "mfreq_ms": 1000})
+
+    def response(arrives_s: float) -> list[float]:
+        jobs = [Job(at, "small", 20.0, 100, 2, 0) for at in (0.0, arrives_s)]
+        with Simulation("csm", values, 1, jobs) as simulation:
+            assert simulation.advance()
+            return [r.slow / 1e9 for r in simulation.records()]
+
+    first, long_after = response(10_000.0)
+    assert response(first + 0.001) == [first, long_after]
