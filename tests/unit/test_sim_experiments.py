@@ -40,6 +40,7 @@ def ctl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         ({"mnod": 2.5}, "mnod cannot be 2.5: allowed is a whole number, 0 to 64 overtakes"),
         ({"mnod": "2.5"}, "allowed is a whole number"),
         ({"p": float("nan")}, "parameter p cannot be nan: allowed is a number, 0 to 1"),
+        ({"p": "nan"}, "parameter p cannot be 'nan': allowed is a number, 0 to 1"),
         ({"mnod": True}, "parameter mnod cannot be True"),
         ({"top": "bottom"}, "parameter top cannot be 'bottom': allowed is preempt or next"),
         ({"nodes": 8}, "parameter nodes cannot be 8 in mix three"),
