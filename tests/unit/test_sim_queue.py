@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The simulator's ready queues against the papers in plain Python: what runs in its engine is what they say.
 
-COSCHED_SIM_DECISIONS=1000000 decides so many (2 minutes), the default is a sample.
+COSCHED_SIM_DECISIONS=1000000 decides so many (a minute), the default is a sample.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_every_decision_is_the_references(name: str) -> None:
                 preempted += d.preempt
                 overloaded += d.env.overloaded
             decided += n
-    assert 0.1 < overloaded / decided < 0.99
+    assert 0.1 * decided < overloaded < decided
     if name != "rr":
         assert preempted > 0
         assert overtook > 0
