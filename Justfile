@@ -39,6 +39,11 @@ experiment NAME *OPTIONS: setup
 demo *OPTIONS: setup
     @.venv/bin/python -m ctl.demo {{ OPTIONS }}
 
+# Simulate: a tour of a minute that ends in a plot; `ctl sim --help` has the rest
+[no-exit-message]
+sim: setup
+    @.venv/bin/python -m ctl.sim.tour
+
 # All tests: in-guest tests, and beside them lint, unit tests, and decisions recorded in guests and replayed
 [no-exit-message]
 test: bpf

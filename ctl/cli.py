@@ -265,7 +265,7 @@ def policies(as_json: bool) -> None:
 
 def _register() -> None:
     """The commands of the other files, which need `cli`'s group and nothing else of it."""
-    from ctl import cli_cluster, cli_jobs, cli_watch
+    from ctl import cli_cluster, cli_jobs, cli_sim, cli_watch
 
     for command in (
         cli_watch.status,
@@ -276,6 +276,7 @@ def _register() -> None:
         cli_jobs.tasks,
         cli_cluster.cluster,
         cli_cluster.events,
+        cli_sim.sim,
     ):
         cli.add_command(command)
 

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Model `csm`: its parameters in the engine's units, one run, and the metrics of CSM §5.1 (eq. 8 to 10)."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ctl import policy
+from ctl.errors import FAILED, CoschedError
+from ctl.sim.native import Engine, load
+from ctl.sim.params import Value
+
+__all__ = ["CLASSES", "NEVER", "Job", "Simulation", "View", "metrics", "run"]
+
+CLASSES = ("local", "small", "large")
+NEVER = 2**64 - 2
+_ANYWHERE = 2**32 - 1
+_EVENTS = 2_000_000  # between two looks at the request to stop: a tenth of a second
+_COUNTERS = (
+    *("events", "arrivals", "messages", "wakes", "expiries", "ends", "blocks", "phases", "dispatches", "switches"),
+    *("preempts", "faults", "insertions", "tails", "tops", "walks", "parallel_insertions", "by_mes", "by_rec"),
+    *("by_flt", "promotions", "passed", "looks", "most_tasks"),
+)
+
+
+class Job(NamedTuple):
+    """A job given to the engine, not drawn by it."""
+
+    arrives_s: float
+    class_: str
+    tc_s: float
+    vir: int  # pages of each task
+    size: int = 1
+    node: int | None = None  # of its first task, the others on the next ones; None: mapped by load
+
+
+class View(NamedTuple):
+    """A task of a node, as of now."""
+
+    job: int  # number, in the order of arrival
+    vir: int
+    res: int
+    wrk: int
+    cpu_s: float
+
+
+def _rule(engine: Engine, name: str) -> int:
+    """enum insert_rule of a policy's rule."""
+    rules: Mapping[str, int] = engine.ffi.typeof("enum insert_rule").relements
+    return rules["RULE_" + policy.find_policy(name).rule.upper().replace("-", "_")]
+
+
+def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> Any:
+    """struct sim_params of a complete set of values."""
+    v: Mapping[str, Any] = values
+    p = engine.ffi.new("struct sim_params *")
+    for field in ("nodes", "jobs", "memory", "mnol", "mnod", "refs", "tc_cv", "phase"):
+        setattr(p, field, v[field])
+    p.seed, p.rule, p.p = seed, _rule(engine, name), round(v["p"] * 1024)
+    p.classify_mes, p.backlog_only = v["classify"] == "mes", v["c_mes"] == "backlog"
+    p.eq3_printed, p.top_next = v["eq3"] == "printed", v["top"] == "next"
+    p.in_step = v["gaps"] == "job"
+    p.enter_free = v["enter"] == "free"
+    p.mit_ns, p.slice_ns, p.mfreq_ns = v["mit_s"] * 1e9, v["slice_ms"] * 1e6, v["mfreq_ms"] * 1e6
+    for field in ("latency", "smq", "fault", "switch"):
+        setattr(p, f"{field}_ns", round(v[f"{field}_ms"] * 1e6))
+    if v["mix"] == "two":
+        p.local_share, p.large_share = 1 - v["pdt"], 0
+    else:
+        p.local_share, p.large_share = v["local_share"], v["pdt"]
+    n, mest = v["nodes"], v["mest"]
+    low = math.ceil(math.log2(v["small_from"]))
+    sizes = [(0, 0), (low, max(low, _log2(n // 8))), (max(0, _log2(n // 4)), _log2(n))]
+    pages = [(1, mest), (mest, 2 * mest), (2 * mest, 4 * mest)]
+    for c, name_ in enumerate(CLASSES):
+        p.tc_ns[c] = v[f"tc_{name_}_s"] * 1e9
+        p.size_low[c], p.size_high[c] = (min(size, _log2(n)) for size in sizes[c])
+        p.vir_low[c], p.vir_high[c] = pages[c]
+        p.wrk_mean[c], p.wrk_sd[c] = v["wrk_local" if c == 0 else "wrk_parallel"], v["wrk_sd"]
+    return p
+
+
+def _log2(n: int) -> int:
+    return max(n, 1).bit_length() - 1
+
+
+class Simulation:
+    """One run in the making; a context manager, because the engine's memory is not Python's.
+
+    >>> from ctl.sim.params import complete
+    >>> with Simulation("rr", complete("csm", {"jobs": 10, "local_share": 1}), 1) as simulation:
+    ...     simulation.advance()
+    ...     simulation.stats().sums[0].jobs
+    True
+    10
+    """
+
+    def __init__(
+        self, name: str, values: Mapping[str, Value], seed: int, jobs: Sequence[Job] = (), *, kind: str = ""
+    ) -> None:
+        """Make it ready; `jobs` instead of the generator's, `kind` of engine as in native.load()."""
+        self.engine = load(kind)
+        ffi = self.engine.ffi
+        self._params = _fill(self.engine, name, values, seed)
+        self._script = ffi.new("struct sim_script[]", max(len(jobs), 1))
+        for out, job in zip(self._script, sorted(jobs), strict=False):
+            out.arrives, out.tc = round(job.arrives_s * 1e9), round(job.tc_s * 1e9)
+            out.class_, out.size, out.vir = CLASSES.index(job.class_), job.size, job.vir
+            out.node = _ANYWHERE if job.node is None else job.node
+        self.jobs = len(jobs) or self._params.jobs
+        self._sim = self.engine.lib.sim_new(self._params, self._script, len(jobs))
+        if self._sim == ffi.NULL:
+            raise CoschedError("there is not enough memory for this simulation", FAILED)
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.lib.sim_free(self._sim)
+        self._sim = None
+
+    def advance(self, until_s: float | None = None, events: int = 2**62) -> bool:
+        """Go on until that simulated time, or for so many events; true when all jobs have come and gone."""
+        until = NEVER if until_s is None else round(until_s * 1e9)
+        status = self.engine.lib.sim_run(self._sim, until, events)
+        if status == self.engine.lib.SIM_BROKEN:
+            text = self.engine.ffi.string(self.engine.lib.sim_trouble(self._sim)).decode()
+            raise CoschedError(f"the simulator's engine found itself wrong: {text}", FAILED)
+        return bool(status == self.engine.lib.SIM_DONE)
+
+    def stats(self) -> Any:
+        """struct sim_stats, as of now."""
+        return self.engine.lib.sim_stats(self._sim)[0]
+
+    def records(self) -> Iterable[Any]:
+        """struct sim_record of each job, in the order of arrival."""
+        records = self.engine.lib.sim_records(self._sim)
+        return (records[i] for i in range(self.jobs))
+
+    def node(self, number: int) -> list[View]:
+        """The tasks that are on a node now."""
+        views = self.engine.ffi.new("struct sim_view[]", 64)
+        n = self.engine.lib.sim_node_tasks(self._sim, number, views, 64)
+        return [View(v.job, v.vir, v.res, v.wrk, v.cpu_ns / 1e9) for v in views[0:n]]
+
+    def decisions(self, room: int = 1 << 14) -> Any:
+        """What a checked engine decided since the last call: an array of struct sim_decision, and how many."""
+        log = self.engine.ffi.new("struct sim_decision[]", room)
+        return log, self.engine.lib.sim_log(self._sim, log, room)
+
+
+def _ratio(above: float, below: float) -> float | None:
+    return above / below if below else None
+
+
+def metrics(stats: Any) -> dict[str, Any]:
+    """The numbers a run is kept by. None where there was no such job."""
+    found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
+    for c, name in enumerate(CLASSES):
+        for prefix, sums in (("", stats.sums[c]), ("late_", stats.late[c])):
+            found[f"{prefix}slowdown_{name}"] = _ratio(sums.tr, sums.tc)
+            found[f"{prefix}mean_ratio_{name}"] = _ratio(sums.ratio, sums.jobs)
+        found[f"jobs_{name}"] = stats.sums[c].jobs
+        found[f"tr_{name}"], found[f"tc_{name}"] = stats.sums[c].tr, stats.sums[c].tc
+    tr, tc = (found[f"{x}_small"] + found[f"{x}_large"] for x in ("tr", "tc"))
+    spread = _ratio(stats.correlation_sum, stats.correlation_jobs)
+    found |= {
+        "slowdown_parallel": _ratio(tr, tc),
+        "correlation": None if spread is None else 100 - 100 * spread,  # eq. 9, B-CSM-15
+        "correlation_clipped": stats.correlation_clipped,
+        "mean_pg_fault": stats.mean_pg_fault,  # eq. 8, B-CSM-16
+        "mem_load": stats.mem_load,
+        "tasks_per_node": stats.tasks_per_node,
+        "local_residents": stats.local_residents,
+        "window_s": stats.window,
+        "end_s": stats.now / 1e9,
+        "busy_s": stats.busy,
+        "de": list(stats.de)[:8],
+    }
+    return found
+
+
+def run(
+    name: str,
+    values: Mapping[str, Value],
+    seed: int,
+    stop: threading.Event | None = None,
+    kind: str = "",
+    events: int = 0,
+) -> dict[str, Any]:
+    """Run a replication to its end, or refuse after `events`. Raises KeyboardInterrupt if `stop` is set meanwhile."""
+    with Simulation(name, values, seed, kind=kind) as simulation:
+        while not simulation.advance(events=_EVENTS):
+            if stop is not None and stop.is_set():
+                raise KeyboardInterrupt
+            if events and simulation.stats().events > events:
+                raise CoschedError(f"this load is more than the nodes bear: not done after {events:g} events", FAILED)
+        return metrics(simulation.stats())

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What claims are judged on: the replications of an experiment's points, and comparisons of them.
+
+A sign holds where the mean of the paired differences has it and its 95 % interval excludes zero; "about equal" where
+the interval holds zero or the means differ by no more than a tenth (spec.md C).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ctl.sim import pool
+from ctl.sim.experiments import Experiment, find_experiment, runs
+from ctl.sim.intervals import Mean, paired
+from ctl.sim.params import Value
+from ctl.sim.store import Store
+
+__all__ = ["Evidence", "Missing", "about", "less"]
+
+
+class Missing(Exception):
+    """An experiment's runs are not all there."""
+
+
+class Evidence:
+    """An experiment's results."""
+
+    def __init__(self, name: str, store: Store, replications: int, override: Mapping[str, object]) -> None:
+        """Fetch them; raises Missing."""
+        self.experiment: Experiment = find_experiment(name)
+        points = runs(self.experiment, replications, override)
+        found = pool.fetch([run for point in points.values() for run in point], store)
+        if any(run.key not in found for point in points.values() for run in point):
+            raise Missing(name)
+        self._points = {point: [found[run.key] for run in of] for point, of in points.items()}
+        self.replications = min(len(of) for of in self._points.values())
+
+    @property
+    def xs(self) -> list[Value]:
+        """The x axis."""
+        return list(self.experiment.xs)
+
+    def column(self, line: str, x: Value, metric: str) -> list[float | None]:
+        """A metric of one point, by replication."""
+        return [result[metric] for result in self._points[line, x]]
+
+    def mean(self, line: str, x: Value, metric: str) -> Mean:
+        """Its mean."""
+        return Mean.of(self.column(line, x, metric))
+
+    def results(self, line: str) -> Sequence[Mapping[str, Any]]:
+        """A trial's results, by replication."""
+        return self._points[line, ""]
+
+    def difference(self, a: str, b: str, x: Value, metric: str) -> Mean:
+        """Of line a minus line b, paired."""
+        return paired(self.column(a, x, metric), self.column(b, x, metric))
+
+    def less_at(self, a: str, b: str, metric: str, xs: Sequence[Value] | None = None) -> list[Value]:
+        """The xs at which a is less than b."""
+        return [x for x in (self.xs if xs is None else xs) if less(self.difference(a, b, x, metric))]
+
+    def about_at(self, a: str, b: str, metric: str, xs: Sequence[Value] | None = None) -> list[Value]:
+        """The xs at which a and b are about equal."""
+        return [
+            x
+            for x in (self.xs if xs is None else xs)
+            if about(self.difference(a, b, x, metric), self.mean(b, x, metric).mean)
+        ]
+
+    def show(self, metric: str, *lines: str) -> str:
+        """The means of some lines over x, for people."""
+        return "; ".join(
+            f"{line} " + " ".join(f"{self.mean(line, x, metric).mean:.3g}" for x in self.xs) for line in lines
+        )
+
+
+def less(difference: Mean) -> bool:
+    """Is the difference below zero?"""
+    return difference.n > 1 and difference.high < 0
+
+
+def about(difference: Mean, of: float) -> bool:
+    """Is it zero, or no more than a tenth?"""
+    return difference.n > 1 and (difference.low <= 0 <= difference.high or abs(difference.mean) <= 0.1 * abs(of))

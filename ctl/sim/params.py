@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The parameters of each model, declared once: name, unit, range, default, source.
+
+A default without "default:" in its source is the paper's; the others are readings of spec.md, named by their ids, or
+chosen where the paper says nothing.
+
+>>> complete("csm", {"mfreq_ms": 20})["mfreq_ms"]
+20.0
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctl.errors import USAGE, CoschedError
+
+__all__ = ["MODELS", "Model", "Parameter", "Value", "assignments", "complete", "find_model", "from_toml"]
+
+Value = int | float | str
+"""A parameter's value: a whole number, a number, or one of its words."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a model."""
+
+    name: str
+    default: Value
+    unit: str
+    low: float
+    high: float
+    meaning: str
+    source: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def range(self) -> str:
+        """What is allowed, in words: "1 to 64 overtakes", "label or mes"."""
+        if self.words:
+            return " or ".join(self.words)
+        return f"{self.low:g} to {self.high:g} {self.unit}".rstrip()
+
+    def check(self, value: object) -> Value:
+        """The value in the parameter's type; raises CoschedError (status 2) with name, range and unit."""
+        if self.words:
+            if value in self.words:
+                return str(value)
+            raise self._refuse(value)
+        kind = int if isinstance(self.default, int) else float
+        try:
+            number = kind(value)  # type: ignore[call-overload, arg-type]
+        except (TypeError, ValueError):
+            raise self._refuse(value) from None
+        if (isinstance(value, (bool, float)) and number != value) or isinstance(value, bool):
+            raise self._refuse(value)
+        if not self.low <= number <= self.high:
+            raise self._refuse(value)
+        return kind(number)
+
+    def _refuse(self, value: object) -> CoschedError:
+        kind = "" if self.words else "a whole number, " if isinstance(self.default, int) else "a number, "
+        return CoschedError(f"parameter {self.name} cannot be {value!r}: allowed is {kind}{self.range}", USAGE)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: its parameters, and the policies of ctl/policy.py that it knows."""
+
+    name: str
+    meaning: str
+    policies: tuple[str, ...]
+    parameters: Mapping[str, Parameter]
+
+
+_P = Parameter
+_CSM = (
+    _P("nodes", 32, "nodes", 1, 200_000, "n, all alike", "CSM §5.1"),
+    _P("jobs", 1000, "jobs", 1, 10_000_000, "jobs of a replication, of all classes", "CSM §5.2"),
+    _P("memory", 32768, "pages", 1, 2**31, "M of a node", "CSM §5.1"),
+    _P("mest", 8192, "pages", 1, 2**29, "memory of tasks: 1..mest, mest..2mest, 2mest..4mest by class", "CSM §5.1"),
+    _P("mix", "three", "", 0, 0, "classes: local, small and large; or small and local", "B-CSM-18", ("three", "two")),
+    _P("pdt", 0.5, "", 0, 1, "P(large) of parallel jobs; in mix two P(small) of all jobs", "CSM §5.1, B-CSM-18"),
+    _P("local_share", 0.997703, "", 0, 1, "P(local) of all jobs, in mix three", "B-CSM-19; default: calibrated"),
+    _P("mit_s", 13.55, "s", 1e-6, 1e9, "mean time between two arrivals of any class", "B-CSM-14; default: calibrated"),
+    _P("tc_local_s", 300.0, "s", 1e-3, 1e7, "mean CPU time of a local job", "CSM §5.1"),
+    _P("tc_small_s", 300.0, "s", 1e-3, 1e7, "mean CPU time of each task of a small job", "CSM §5.1"),
+    _P("tc_large_s", 3600.0, "s", 1e-3, 1e7, "mean CPU time of each task of a large job", "CSM §5.1"),
+    _P("tc_cv", 2.0, "", 0, 20, "their coefficient of variation, hyper-exponential; below 1: constant", "D.1 default:"),
+    _P("small_from", 2, "tasks", 1, 2**16, "least size of a small job", "B-CSM-20 default:"),
+    _P("slice_ms", 100.0, "ms", 1e-3, 1e7, "mean time slice, exponential", "CSM §5.1"),
+    _P("mfreq_ms", 100.0, "ms", 1e-2, 1e7, "mean CPU time of a task between two messages", "CSM §5.1; default: range"),
+    _P("gaps", "job", "", 0, 0, "messages fall due at the same progress in all tasks of a job; or each by its own",
+       "B-CSM-24 default: by itself a job takes its CPU time", ("job", "task")),
+    _P("latency_ms", 0.2, "ms", 0, 1e4, "of a message", "D.1 default:"),
+    _P("smq_ms", 0.5, "ms", 0, 1e4, "time of a message in the send queue", "D.1 default:"),
+    _P("fault_ms", 20.0, "ms", 0, 1e4, "of a page fault", "CSM §5.1"),
+    _P("switch_ms", 0.0, "ms", 0, 100, "of putting another task on the CPU", "CSM §5.2"),
+    _P("wrk_local", 0.5, "", 0, 1, "mean working set of a local task, part of its memory", "CSM §5.1"),
+    _P("wrk_parallel", 0.8, "", 0, 1, "mean working set of a parallel task", "CSM §5.1"),
+    _P("wrk_sd", 0.1, "", 0, 1, "standard deviation of working sets, part of the memory", "D.1 default:"),
+    _P("phase", 0.1, "", 0, 100, "mean phase, part of the CPU time; 0: one phase", "CSM §5.1"),
+    _P("enter", "rescale", "", 0, 0, "a new task's pages by eq. 7: the others shrink for it, or only free ones",
+       "CSM eq. 7, D.1 default:", ("rescale", "free")),
+    _P("refs", 1, "pages", 0, 1000, "pages referred to at a dispatch", "CSM §5.1, B-CSM-23"),
+    _P("p", 0.3, "", 0, 1, "weight of the past in mes", "CSM eq. 2"),
+    _P("mnol", 2, "overtakes", 0, 64, "overtakes a local task may suffer", "CSM §4.1"),
+    _P("mnod", 2, "overtakes", 0, 64, "overtakes a parallel task may suffer", "CSM §5.2"),
+    _P("classify", "label", "", 0, 0, "parallel: by the job, or where mes is not zero", "B-CSM-7", ("label", "mes")),
+    _P("c_mes", "flow", "", 0, 0, "messages since the last insertion and backlog; or backlog", "B-CSM-8",
+       ("flow", "backlog")),
+    _P("eq3", "corrected", "", 0, 0, "page fault probability", "B-CSM-1", ("corrected", "printed")),
+    _P("top", "preempt", "", 0, 0, "who passes the running task runs, or is next", "B-CSM-4", ("preempt", "next")),
+)  # fmt: skip
+
+MODELS = {
+    "csm": Model(
+        "csm",
+        "CSM §5.1: a cluster of 32 nodes with local, small and large jobs",
+        ("rr", "pred", "dyn", "csm", "csm-bounded", "ccs"),
+        {parameter.name: parameter for parameter in _CSM},
+    ),
+}
+
+
+def find_model(name: str) -> Model:
+    """The model of that name; CoschedError (status 2) if there is none."""
+    if name not in MODELS:
+        raise CoschedError(f"there is no model {name!r}: known are {', '.join(MODELS)}", USAGE)
+    return MODELS[name]
+
+
+def complete(model: str, given: Mapping[str, object]) -> dict[str, Value]:
+    """All parameters of a model: those given, checked, and the defaults of the others."""
+    parameters = find_model(model).parameters
+    for name in given:
+        if name not in parameters:
+            near = difflib.get_close_matches(name, parameters, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"`ctl sim models {model}` lists them"
+            raise CoschedError(f"model {model} has no parameter {name!r}: {hint}", USAGE)
+    values = {name: parameter.check(given.get(name, parameter.default)) for name, parameter in parameters.items()}
+    _check_together(values)
+    return values
+
+
+def _check_together(values: Mapping[str, Value]) -> None:
+    nodes, small = int(values["nodes"]), int(values["small_from"])
+    if values["mix"] == "three" and nodes // 8 < small and values["local_share"] != 1:
+        raise CoschedError(
+            f"parameter nodes cannot be {nodes} in mix three: small jobs have {small} to nodes/8 tasks, so allowed is "
+            f"{8 * small} or more nodes (or local_share=1)",
+            USAGE,
+        )
+
+
+def assignments(texts: Iterable[str]) -> dict[str, object]:
+    """NAME=VALUE from the command line, as numbers where they are."""
+    values: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise CoschedError(f"{text!r} is no NAME=VALUE", USAGE)
+        values[name.strip()] = value.strip()
+    return values
+
+
+def from_toml(path: Path, model: str) -> dict[str, object]:
+    """The table of a TOML file that is named as the model."""
+    try:
+        read = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CoschedError(f"{path} cannot be read: {error}", USAGE) from None
+    if set(read) - set(MODELS) or not isinstance(read.get(model, {}), dict):
+        raise CoschedError(f"{path} may only hold tables named as models: {', '.join(MODELS)}", USAGE)
+    return dict(read.get(model, {}))

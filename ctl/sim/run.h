@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The end of engine.c: the loop, and what Python calls (sim.h). */
+#ifndef SIM_RUN_H
+#define SIM_RUN_H
+
+static inline void check_queues(struct sim *s)
+{
+#ifdef SIM_CHECK
+	uint32_t tasks = 0;
+
+	for (uint32_t k = 0; k < s->par.nodes; k++) {
+		struct node *n = &s->nodes[k];
+		uint32_t nr = 0, before = NIL;
+
+		CHECK(s, n->running != NIL || n->head == NIL, "a CPU is idle beside a ready task");
+		for (uint32_t i = n->head; i != NIL; before = i, i = s->tasks[i].next, nr++)
+			CHECK(s, s->tasks[i].state == TASK_QUEUED && s->tasks[i].prev == before, "a queue is torn");
+		CHECK(s, nr == n->nr && n->tail == before, "a queue's length or tail is wrong");
+		tasks += n->nr_tasks;
+	}
+	CHECK(s, tasks == s->live[0] + s->live[1] + s->live[2], "a task was lost");
+#else
+	(void)s;
+#endif
+}
+
+/* Little's law and the conservation of work, exactly, in nanoseconds. */
+static void check_sums(struct sim *s)
+{
+	unsigned __int128 busy = 0;
+
+	for (uint32_t k = 0; k < s->par.nodes; k++)
+		busy += s->nodes[k].busy;
+	if (s->nr_done != s->nr_all)
+		s->trouble = "nothing more will happen, and not all jobs have ended";
+	else if (s->task_area != s->tr_sum)
+		s->trouble = "Little's law does not hold: the tasks' time in the system does not add up";
+	else if (busy != s->tc_sum)
+		s->trouble = "work was lost or gained: the CPUs' busy time is not what the tasks asked for";
+}
+
+int sim_run(struct sim *s, uint64_t until, uint64_t events)
+{
+	for (; events && !s->trouble; events--, s->stats.events++) {
+		uint64_t cpu = s->tree[1] >> s->shift;
+		uint64_t at = s->next_arrival;
+		int which = 0;
+
+		if (s->next_fault < at) {
+			at = s->next_fault;
+			which = 1;
+		}
+		if (s->next_message < at) {
+			at = s->next_message;
+			which = 2;
+		}
+		if (cpu < at && s->tree[1] != NEVER) {
+			at = cpu;
+			which = 3;
+		}
+		if (at > until) {
+			if (at == NEVER) {
+				check_sums(s);
+				return s->trouble ? SIM_BROKEN : SIM_DONE;
+			}
+			s->now = until;
+			return SIM_PAUSED;
+		}
+		CHECK(s, at >= s->now, "time ran backwards");
+		s->now = at;
+		if (which == 3)
+			on_cpu(s, &s->nodes[s->tree[1] & ((1ULL << s->shift) - 1)]);
+		else if (which == 2)
+			on_message(s);
+		else if (which == 1)
+			on_page(s);
+		else if (on_arrival(s))
+			s->trouble = "out of memory for tasks";
+		if (s->now >> (63 - s->shift))
+			s->trouble = "simulated time has run out of the clock's range";
+#ifdef SIM_CHECK
+		if (s->par.nodes <= 64 || !(s->stats.events & 1023))
+			check_queues(s);
+#endif
+	}
+	return s->trouble ? SIM_BROKEN : SIM_PAUSED;
+}
+
+struct sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script)
+{
+	struct sim *s = calloc(1, sizeof(*s));
+	uint32_t n = params->nodes;
+
+	if (!s)
+		return NULL;
+	if (!log_inv[0])
+		log_tables();
+	s->par = *params;
+	s->script = nr_script ? script : NULL;
+	s->nr_all = nr_script ? nr_script : params->jobs;
+	s->nr_early = s->nr_all / 10;
+	s->env = (struct insert_env){ .rule = params->rule, .mnol = params->mnol, .mnod = params->mnod };
+	for (s->leaves = 1; s->leaves < n; s->leaves *= 2)
+		s->shift++;
+	if (s->leaves < 2)
+		s->leaves = 2;
+	s->free_task = s->free_job = NIL;
+	s->next_fault = s->next_message = NEVER;
+	s->message_mask = 1023;
+	s->messages = malloc(1024 * sizeof(*s->messages));
+	s->tree = malloc(2ULL * s->leaves * sizeof(*s->tree));
+	s->nodes = calloc(n, sizeof(*s->nodes));
+	s->choice = calloc(n + 1, sizeof(*s->choice));
+	s->records = calloc(s->nr_all + 1, sizeof(*s->records));
+	if (!s->messages || !s->tree || !s->nodes || !s->choice || !s->records || more_tasks(s) || more_jobs(s)) {
+		sim_free(s);
+		return NULL;
+	}
+	memset(s->tree, 0xff, 2ULL * s->leaves * sizeof(*s->tree));
+	for (uint32_t i = 0; i < n; i++)
+		s->nodes[i] = (struct node){ .running = NIL, .head = NIL, .tail = NIL, .tasks = NIL, .last = NIL };
+	for (int i = 0; i < NR_PURPOSES; i++)
+		s->streams[i] = stream_of(params->seed, UINT64_MAX, 0, i);
+#ifdef SIM_CHECK
+	s->log = calloc(1U << 14, sizeof(*s->log));
+#endif
+	next_job(s);
+	return s;
+}
+
+void sim_free(struct sim *s)
+{
+	if (!s)
+		return;
+	free(s->messages);
+	free(s->tree);
+	free(s->nodes);
+	free(s->choice);
+	free(s->records);
+	free(s->tasks);
+	free(s->faults);
+	free(s->jobs);
+	free(s->log);
+	free(s);
+}
+
+const struct sim_stats *sim_stats(struct sim *s)
+{
+	struct sim_stats *st = &s->stats;
+
+	areas(s);
+	st->now = s->now;
+	st->mem_area = (double)s->mem_area / 1e9;
+	st->task_area = (double)s->task_area / 1e9;
+	st->busy = st->mean_pg_fault = 0;
+	for (uint32_t k = 0; k < s->par.nodes; k++) {
+		struct node *n = &s->nodes[k];
+
+		st->busy += (double)n->busy / 1e9;
+		if (n->executed)
+			st->mean_pg_fault += (double)n->faults / (double)n->executed / s->par.nodes;
+	}
+	return st;
+}
+
+const struct sim_record *sim_records(struct sim *s)
+{
+	return s->records;
+}
+
+const char *sim_trouble(struct sim *s)
+{
+	return s->trouble;
+}
+
+uint32_t sim_node_tasks(struct sim *s, uint32_t node, struct sim_view *views, uint32_t room)
+{
+	struct node *n = &s->nodes[node];
+	uint32_t nr = 0;
+
+	for (uint32_t i = n->tasks; i != NIL && nr < room; i = s->tasks[i].neighbour, nr++) {
+		struct task *t = &s->tasks[i];
+		struct job *j = &s->jobs[t->job];
+		uint64_t ran = i == n->running && s->now > n->since ? s->now - n->since : 0;
+
+		views[nr] = (struct sim_view){ .job = j->number, .class_ = t->class_, .vir = t->vir, .res = t->res,
+					       .wrk = t->wrk, .faults = t->faults,
+					       .cpu_ns = j->tc - t->work_left + ran };
+	}
+	return nr;
+}
+
+uint32_t sim_log(struct sim *s, struct sim_decision *log, uint32_t room)
+{
+	uint32_t nr = s->nr_log < room ? s->nr_log : room;
+
+	if (s->log)
+		memcpy(log, s->log, nr * sizeof(*log));
+	s->nr_log = 0;
+	return nr;
+}
+
+void sim_sizes(uint64_t *sizes)
+{
+	sizes[0] = sizeof(struct sim_params);
+	sizes[1] = sizeof(struct sim_script);
+	sizes[2] = sizeof(struct sim_record);
+	sizes[3] = sizeof(struct sim_stats);
+	sizes[4] = sizeof(struct sim_view);
+	sizes[5] = sizeof(struct sim_decision);
+}
+
+/* n draws, for tests: 0 exponential(mean a), 1 normal, 2 hyper-exponential(mean a, cv b), 3 below a */
+void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uint32_t n)
+{
+	uint64_t stream = stream_of(seed, 0, 0, what);
+
+	if (!log_inv[0])
+		log_tables();
+	for (uint32_t i = 0; i < n; i++) {
+		if (what == 0)
+			out[i] = a * exponential(&stream);
+		else if (what == 1)
+			out[i] = normal(&stream);
+		else if (what == 2)
+			out[i] = hyperexponential(&stream, a, b);
+		else
+			out[i] = below(&stream, (uint32_t)a);
+	}
+}
+
+/* One node's memory under given operations; task k is slot k of a fresh simulation. */
+int sim_memory(const struct sim_params *params, const struct sim_memory_op *ops, uint32_t n, uint32_t tasks,
+	       uint32_t *res, uint32_t *flt)
+{
+#ifdef SIM_CHECK
+	struct sim *s = sim_new(params, NULL, 0);
+
+	for (uint32_t i = 0; s && i < n && !s->trouble; i++) {
+		const struct sim_memory_op *op = &ops[i];
+		struct task *t;
+
+		while (s->nr_tasks <= op->task)
+			more_tasks(s);
+		t = &s->tasks[op->task];
+		s->now++;
+		if (op->what == MEMORY_ENTER) {
+			*t = (struct task){ .vir = op->vir, .wrk = op->wrk, .last_run = s->now };
+			memory_enter(s, s->nodes, op->task);
+		} else if (op->what == MEMORY_LEAVE) {
+			memory_leave(s, s->nodes, op->task);
+			t->res = t->rq.flt = 0;
+		} else if (op->what == MEMORY_RUN) {
+			t->last_run = s->now;
+		} else {
+			memory_load(s, s->nodes, t);
+		}
+		for (uint32_t k = 0; k < tasks && k < s->nr_tasks; k++) {
+			res[i * tasks + k] = s->tasks[k].res;
+			flt[i * tasks + k] = s->tasks[k].rq.flt;
+		}
+	}
+	int broken = !s || s->trouble;
+
+	sim_free(s);
+	return broken ? -1 : 0;
+#else
+	(void)params, (void)ops, (void)n, (void)tasks, (void)res, (void)flt;
+	return -1;
+#endif
+}
+
+#endif /* SIM_RUN_H */

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The simulator's ready queues against the papers in plain Python: what runs in its engine is what they say.
+
+COSCHED_SIM_DECISIONS=1000000 decides so many (a minute), the default is a sample.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from ctl import policy
+from ctl.sim.csm_model import Simulation
+from ctl.sim.native import CHECKED
+from ctl.sim.params import MODELS, complete
+from tests.reference.insert_rq import CAUSES, Decision, Env, Task, insert_RQ
+
+POLICIES = MODELS["csm"].policies
+EACH = int(os.environ.get("COSCHED_SIM_DECISIONS", "24000")) // len(POLICIES)
+CROWDED = {
+    "nodes": 16, "jobs": 100_000, "memory": 8000, "mest": 2000, "mit_s": 1.2, "local_share": 0.9, "tc_local_s": 20,
+    "tc_small_s": 40, "tc_large_s": 60, "mfreq_ms": 60, "mnol": 2, "mnod": 3,
+}  # fmt: skip
+
+
+def _task(t: Any, tid: int) -> Task:
+    return Task(tid, parallel=bool(t.flags & 1), de=t.de, mes=t.mes, com=t.com, rec=t.rec, flt=t.flt)
+
+
+def _problem(d: Any, rule: str) -> str | None:
+    """What the engine did otherwise than the reference, if anything."""
+    queue = [_task(d.queue[i], i) for i in range(d.nr)]
+    running = _task(d.running, -1) if d.has_running else None
+    env = Env(rule, CAUSES[d.env.cause], bool(d.env.overloaded), d.env.mnol, d.env.mnod, walk_max=1000)
+    task = _task(d.h, 99)
+    said = insert_RQ(queue, task, running, env)
+    on_top = said.position == 0 and not said.overtaken  # nobody is charged
+    overtaken = tuple(range(d.nr - 1, d.position - 1, -1))
+    did = Decision(d.position, () if on_top else overtaken, bool(d.preempt), bool(d.charged_running), bounded=False)
+    return None if did == said else f"{did} instead of {said} for {task} into {queue}, running {running}, {env}"
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_decision_is_the_references(name: str) -> None:
+    rule = policy.find_policy(name).rule
+    decided, overtook, preempted, overloaded = 0, 0, 0, 0
+    with Simulation(name, complete("csm", CROWDED), 11, kind=CHECKED) as simulation:
+        while decided < EACH:
+            assert not simulation.advance(events=10_000)
+            log, n = simulation.decisions()
+            for d in log[0 : min(n, EACH - decided)]:
+                assert (problem := _problem(d, rule)) is None, problem
+                overtook += d.passed > 0
+                preempted += d.preempt
+                overloaded += d.env.overloaded
+            decided += n
+    assert 0.1 * decided < overloaded < decided
+    if name != "rr":
+        assert preempted > 0
+        assert overtook > 0
+
+
+def test_nobody_is_overtaken_more_than_mno_times() -> None:
+    """The engine asserts it, too; here it is seen to reach the bound and to stop there."""
+    for name in ("pred", "csm", "csm-bounded", "ccs"):
+        with Simulation(name, complete("csm", CROWDED), 12, kind=CHECKED) as simulation:
+            simulation.advance(events=300_000)
+            de = list(simulation.stats().de)
+        assert de[2] > 0 and de[3] > 0 and not any(de[4:])  # mnol 2, mnod 3
+
+
+ALONE = CROWDED | {"nodes": 1, "mix": "two", "pdt": 0.5, "mit_s": 12, "memory": 3000}
+
+
+@pytest.mark.parametrize("name", ["csm", "csm-bounded", "ccs"])
+def test_what_a_decision_leaves_is_what_the_next_one_finds(name: str) -> None:
+    """On one node: nobody else comes or goes but at the head, overtaken tasks are charged, fresh ones start at 0."""
+    rule = policy.find_policy(name).rule
+    left: list[tuple[int, int]] | None = None
+    charged = displaced = 0
+    with Simulation(name, complete("csm", ALONE), 13, kind=CHECKED) as simulation:
+        simulation.advance(events=12_000)
+        log, n = simulation.decisions()
+        assert n > 5000
+        for d in log[0:n]:
+            found = [(d.queue[i].flags, d.queue[i].de) for i in range(d.nr)]
+            if left is not None:
+                assert found == left[len(left) - len(found) :]
+            assert d.h.de == 0
+            env = Env(rule, CAUSES[d.env.cause], bool(d.env.overloaded), d.env.mnol, d.env.mnod, walk_max=1000)
+            running = _task(d.running, -1) if d.has_running else None
+            said = insert_RQ([_task(d.queue[i], i) for i in range(d.nr)], _task(d.h, 99), running, env)
+            left = [(flags, de + (i in said.overtaken)) for i, (flags, de) in enumerate(found)]
+            if said.preempt:
+                left.insert(said.position, (d.running.flags, d.running.de + said.charged_running))
+            left.insert(said.position, (d.h.flags, 0))
+            charged += len(said.overtaken)
+            displaced += said.preempt
+    assert charged > 100 and displaced > 100
+
+
+def test_overload_is_that_of_equation_4() -> None:
+    """All that are here ask for more than there is: never, and always but for the moments of a lone small task."""
+    for memory, overloaded in ((2**31, 0), (1, 1)):
+        with Simulation("csm", complete("csm", CROWDED | {"memory": memory}), 14) as simulation:
+            simulation.advance(events=100_000)
+            stats = simulation.stats()
+            assert stats.parallel_insertions > 10
+            assert stats.by_rec + stats.by_flt == overloaded * stats.parallel_insertions
+            assert stats.by_mes == (1 - overloaded) * stats.parallel_insertions
