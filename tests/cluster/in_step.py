@@ -55,15 +55,17 @@ def observe(seconds: float, run_ms: int, stop_ms: int, hog: bool) -> dict[str, A
     settings = ["sensors=off", f"slot_run_ms={run_ms}", f"slot_stop_ms={stop_ms}"]
     subprocess.run(["ctl", "load", "--policy", "explicit", *(f"--set={setting}" for setting in settings)],
                    check=True, stdout=subprocess.DEVNULL)
-    hogs = [subprocess.Popen([sys.executable, "-c", _HOG])] if hog else []
+    # slots last as long as the job, and beside the witness `ctl status` would wait for its turns
+    others = [subprocess.Popen(["ctl", "run", "--job", "w", "--", "sleep", "1000"])]
+    if hog:
+        others.append(subprocess.Popen([sys.executable, "-c", _HOG]))
     try:
-        job = subprocess.Popen(["ctl", "run", "--job", "w", "--", *_this("--witness", str(seconds))],
-                               stdout=subprocess.PIPE, text=True)
-        time.sleep(0.8 * seconds)
+        job = subprocess.run(["ctl", "run", "--job", "w", "--", *_this("--witness", str(seconds))],
+                             check=True, stdout=subprocess.PIPE, text=True)
+        gaps = json.loads(job.stdout)
         status = json.loads(subprocess.run(["ctl", "status", "--json"], check=True, capture_output=True).stdout)
-        gaps = json.loads(job.communicate()[0])
     finally:
-        for process in hogs:
+        for process in others:
             process.kill()
         subprocess.run(["ctl", "unload"], check=True, stdout=subprocess.DEVNULL)
     return {"gaps": gaps, "slots": status["contract"]["slots"]}
