@@ -7,6 +7,7 @@ the interval holds zero or the means differ by no more than a tenth (spec.md C).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ class Evidence:
     def show(self, metric: str, *lines: str) -> str:
         """The means of some lines over x, for people."""
         return "; ".join(
-            f"{line} " + " ".join(f"{self.mean(line, x, metric).mean:.3g}" for x in self.xs) for line in lines
+            f"{line} " + " ".join(_short(self.mean(line, x, metric).mean) for x in self.xs) for line in lines
         )
 
 
@@ -84,3 +85,7 @@ def less(difference: Mean) -> bool:
 def about(difference: Mean, of: float) -> bool:
     """Is it zero, or no more than a tenth?"""
     return difference.n > 1 and (difference.low <= 0 <= difference.high or abs(difference.mean) <= 0.1 * abs(of))
+
+
+def _short(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3g}"

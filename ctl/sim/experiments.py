@@ -4,8 +4,9 @@
 CSM Figs. 5 to 12 are sweeps: lines (policies) over an x axis, a point being the mean of replications. Figs. 8 to 11 and
 12 are made of the same runs. Fig. 4 is a trial with given jobs.
 
-The three-class experiments take 10,000 or 4,000 jobs a replication, not the paper's 1,000: with 2 to 3 local tasks on
-a node (B-CSM-19) all but 1 of 440 (mem_load 1) or 225 (1.5) jobs are local, and 1,000 would hold two or four others.
+The three-class experiments take 4,000 jobs a replication, not the paper's 1,000: with 2 to 3 local tasks on a node
+(B-CSM-19) all but 1 of 435 (mem_load 1) or 225 (1.5) jobs are local, and 1,000 would hold two or four others. The rates
+of LOADS were found at 4,000, too: another number of jobs is another load.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ MFREQ_MS = (20, 50, 100, 200, 500, 1000)
 """The grid of message intervals (CSM gives no range, D.1)."""
 
 _PDT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_JOBS, _FEWER = 10_000, 4_000
+_JOBS = 4_000
+_AT: Mapping[str, Mapping[str, Value]] = {
+    "1.0": {"mnod": 2, "jobs": _JOBS},
+    "1.5": {"mnod": 3, "jobs": _JOBS},
+}
+"""What the sweeps at a mem_load have in common."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,9 @@ _LOCAL = Panel("slowdown_local", "slowdown for local tasks", "slowdown")
 _INTERVAL = "mean CPU time between messages, ms (frequency falls to the right)"
 
 
-def _sweep(name: str, title: str, load: str, mnod: int, *panels: Panel) -> Experiment:
+def _sweep(name: str, title: str, load: str, *panels: Panel) -> Experiment:
     """rr, pred and csm over the message frequency."""
-    at: Mapping[str, Value] = {"mnod": mnod, "jobs": _JOBS}
-    return Experiment(name, title, _THREE, "mfreq_ms", MFREQ_MS, panels, at, load, xlabel=_INTERVAL)
+    return Experiment(name, title, _THREE, "mfreq_ms", MFREQ_MS, panels, _AT[load], load, xlabel=_INTERVAL)
 
 
 def _readings(name: str, title: str, policies: tuple[str, ...], trial: str) -> tuple[Experiment, ...]:
@@ -82,11 +87,6 @@ def _readings(name: str, title: str, policies: tuple[str, ...], trial: str) -> t
         for suffix, said, at in variants
     )
 
-
-_FIG12: Mapping[str, Mapping[str, Value]] = {
-    " at 1.0": {"mnod": 2},
-    " at 1.5": {**LOADS["1.5"], "mnod": 3},
-}
 
 _ALL = (
     *_readings("csm-fig4", "Fig. 4: PRED and CSM on node N1, static workload", ("pred", "csm"), "static"),
@@ -119,25 +119,25 @@ _ALL = (
         "mfreq_ms",
         MFREQ_MS,
         (_SMALL, _LARGE),
-        {"jobs": _FEWER},
+        {"jobs": _JOBS},
         "1.0",
         xlabel=_INTERVAL,
     ),
-    _sweep("csm-fig8", "Fig. 8: mem_load 1", "1.0", 2, _FAULTS, _CORRELATION),
-    _sweep("csm-fig9", "Fig. 9: parallel jobs, mem_load 1", "1.0", 2, _SMALL, _LARGE),
-    _sweep("csm-fig10", "Fig. 10: mem_load 1.5", "1.5", 3, _FAULTS, _CORRELATION),
-    _sweep("csm-fig11", "Fig. 11: parallel jobs, mem_load 1.5", "1.5", 3, _SMALL, _LARGE),
+    _sweep("csm-fig8", "Fig. 8: mem_load 1", "1.0", _FAULTS, _CORRELATION),
+    _sweep("csm-fig9", "Fig. 9: parallel jobs, mem_load 1", "1.0", _SMALL, _LARGE),
+    _sweep("csm-fig10", "Fig. 10: mem_load 1.5", "1.5", _FAULTS, _CORRELATION),
+    _sweep("csm-fig11", "Fig. 11: parallel jobs, mem_load 1.5", "1.5", _SMALL, _LARGE),
     Experiment(
         "csm-fig12",
         "Fig. 12: local tasks",
-        {f"{p}{at}": (p, own) for at, own in _FIG12.items() for p in _THREE},
+        {f"{p} at {load}": (p, {**LOADS[load], **at}) for load, at in _AT.items() for p in _THREE},
         "mfreq_ms",
         MFREQ_MS,
         tuple(
-            Panel("slowdown_local", f"mem_load{at[3:]}", "slowdown", tuple(f"{p}{at}" for p in _THREE)) for at in _FIG12
+            Panel("slowdown_local", f"mem_load {load}", "slowdown", tuple(f"{p} at {load}" for p in _THREE))
+            for load in _AT
         ),
-        {"jobs": _JOBS},
-        "1.0",
+        load="1.0",
         xlabel=_INTERVAL,
     ),
 )
@@ -150,7 +150,7 @@ _OTHERS = (
         "mnol",
         (1, 2, 3, 4, 6),
         (_LOCAL,),
-        {"jobs": _FEWER},
+        {"jobs": _JOBS},
         "1.0",
         xlabel="MNOL",
     ),
@@ -161,7 +161,7 @@ _OTHERS = (
         "p",
         (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
         (Panel("slowdown_parallel", "parallel jobs", "slowdown"), _CORRELATION),
-        {"jobs": _FEWER},
+        {"jobs": _JOBS},
         "1.0",
         xlabel="P",
     ),
@@ -172,7 +172,7 @@ _OTHERS = (
         "switch_ms",
         (0.1,),
         (_FAULTS, Panel("switches", "context switches", "switches")),
-        {"jobs": _FEWER},
+        {"jobs": _JOBS},
         "1.0",
         xlabel="cost of a switch, ms",
     ),
