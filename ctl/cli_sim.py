@@ -33,9 +33,10 @@ def sim() -> None:
     """Simulate the papers' clusters: run a model, make a figure, check what the papers claim.
 
     \b
-    ctl sim run csm --policy csm --set mfreq_ms=20
-    ctl sim experiment csm-fig8
-    ctl sim claims
+    Examples:
+      ctl sim run csm --policy csm --set mfreq_ms=20
+      ctl sim experiment csm-fig8
+      ctl sim claims
     """
 
 

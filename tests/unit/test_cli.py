@@ -81,7 +81,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert f"ctl {name}" in command.help
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "cluster"}))
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "cluster", "sim"}))
 def test_every_command_that_prints_has_json(name: str) -> None:
     assert any("--json" in option.opts for option in cli.commands[name].params)
 
