@@ -7,6 +7,7 @@ parameter the paper leaves open decides, the row says which.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from ctl.sim import claims_csm
 from ctl.sim.evidence import Evidence, Missing
 from ctl.sim.experiments import find_experiment
 from ctl.sim.experiments import runs as runs_of
+from ctl.sim.native import load
 from ctl.sim.store import Run, Store
 
 __all__ = ["CLAIMS", "NO_RUNS", "Claim", "Verdict", "judge", "markdown", "runs"]
@@ -92,7 +94,18 @@ def judge(store: Store, ids: Sequence[str], replications: int, override: Mapping
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a table in Markdown; the command that shows a row again is `ctl sim claims ID --make`."""
-    lines = ["| claim | what it says | verdict | measured | holds if | replications |", "|---|---|---|---|---|---|"]
+    found = Counter(v.verdict for v in verdicts)
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in found.most_common())
+    lines = [
+        "# CSM's claims",
+        "",
+        f"Printed by `ctl sim claims --markdown` (engine {load().digest}): {counts}.",
+        "`ctl sim claims ID --make` shows a row again. A sign holds where the 95 % interval of the paired differences",
+        "excludes zero. Numbers in a row go from the first point of the figure's axis to the last. What the readings",
+        "taken decide: [docs/simulator.md](../docs/simulator.md).",
+        "",
+    ]
+    lines += ["| claim | what it says | verdict | measured | holds if | replications |", "|---|---|---|---|---|---|"]
     for v in verdicts:
         verdict = v.verdict if v.verdict != REPRODUCED else f"**{v.verdict}**"
         cells = (v.id, v.says, verdict, v.measured, v.tolerance, str(v.replications or "–"))

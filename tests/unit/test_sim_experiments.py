@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ctl import cli_sim
 from ctl.errors import USAGE, CoschedError
 from ctl.sim import claims, experiments, params, pool
 from ctl.sim.evidence import about, less
@@ -193,6 +194,12 @@ def test_a_trial_names_its_jobs(tmp_path: Path) -> None:
     done = ctl("claims", "CSM-3", "--make", "-n", "2", "--store", "s.sqlite", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "J1" in json.loads(done.stdout)[0]["measured"]
+
+
+@pytest.mark.parametrize("name", cli_sim.sim.commands)
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    text = cli_sim.sim.commands[name].help
+    assert text is not None and "Example" in text and f"ctl sim {name}" in text
 
 
 def test_parameters_are_told_apart_from_words() -> None:
