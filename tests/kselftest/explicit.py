@@ -49,15 +49,15 @@ def _met_in_a_stop(*knobs: str) -> Iterator[int]:
 
 
 def _await_stop() -> None:
-    ktap.until(lambda: not _stopped(), "a slot in which jobs run", 20)
-    ktap.until(_stopped, "a slot in which they are stopped", 20)
+    ktap.until(lambda: not _stopped(), "a slot in which jobs run", 60)
+    ktap.until(_stopped, "a slot in which they are stopped", 60)
 
 
 def _goes_on(what: str) -> None:
     """The job runs, though nobody is there whose slots it could be."""
-    ktap.until(lambda: not _stopped(), f"no job is stopped, {what}", 20)
+    ktap.until(lambda: not _stopped(), f"no job is stopped, {what}", 60)
     before = _cpu_s("j")
-    ktap.until(lambda: _cpu_s("j") > before, f"the job runs, {what}", 20)
+    ktap.until(lambda: _cpu_s("j") > before, f"the job runs, {what}", 60)
 
 
 def _ended(what: str) -> None:
@@ -131,11 +131,11 @@ def two_reasons_to_stop() -> None:
         spawned("ctl", "run", "--job", "k", "--", ktap.program("hog"), "1", cpu=0),
     ):
         own = PARENT / "k" / "cgroup.freeze"
-        ktap.until(lambda: own.exists() and own.read_text().strip() == "1", "job k is stopped by Set_Memory", 20)
-        ktap.until(lambda: "frozen 1" in (PARENT / "k" / "cgroup.events").read_text(), "it stands", 20)
+        ktap.until(lambda: own.exists() and own.read_text().strip() == "1", "job k is stopped by Set_Memory", 60)
+        ktap.until(lambda: "frozen 1" in (PARENT / "k" / "cgroup.events").read_text(), "it stands", 60)
         turns = asked("status")["contract"]["slots"]["turns"]
         before = _cpu_s("j"), _cpu_s("k")
-        ktap.until(lambda: asked("status")["contract"]["slots"]["turns"] > turns + 6, "three periods pass", 20)
+        ktap.until(lambda: asked("status")["contract"]["slots"]["turns"] > turns + 6, "three periods pass", 60)
         assert _cpu_s("j") > before[0], "job j did not run in them"
         ktap.expect(_cpu_s("k"), before[1], "CPU time of job k, before and after three periods")
         ktap.expect([row["state"] for row in asked("jobs")], ["free", "stopped"], "states")
@@ -144,7 +144,7 @@ def two_reasons_to_stop() -> None:
         ctl("set", "memory=off")
         ktap.until(lambda: own.read_text().strip() == "0", "Set_Memory lets job k go")
         assert _stopped(), "that ended the stop of all jobs"
-        ktap.until(lambda: _cpu_s("k") > before[1], "job k runs in the next slot", 20)
+        ktap.until(lambda: _cpu_s("k") > before[1], "job k runs in the next slot", 60)
 
 
 if __name__ == "__main__":
