@@ -21,21 +21,25 @@ __all__ = ["Evidence", "Missing", "about", "less"]
 
 
 class Missing(Exception):
-    """An experiment's runs are not all there."""
+    """An experiment has not two replications that are complete."""
 
 
 class Evidence:
     """An experiment's results."""
 
     def __init__(self, name: str, store: Store, replications: int, override: Mapping[str, object]) -> None:
-        """Fetch them; raises Missing."""
+        """Fetch those of the replications that are complete at every point; raises Missing."""
         self.experiment: Experiment = find_experiment(name)
         points = runs(self.experiment, replications, override)
         found = pool.fetch([run for point in points.values() for run in point], store)
-        if any(run.key not in found for point in points.values() for run in point):
+        whole = [row for row in zip(*points.values(), strict=True) if all(run.key in found for run in row)]
+        if len(whole) < 2:
             raise Missing(name)
-        self._points = {point: [found[run.key] for run in of] for point, of in points.items()}
-        self.replications = min(len(of) for of in self._points.values())
+        columns = zip(*whole, strict=True)
+        self._points = {
+            point: [found[run.key] for run in column] for point, column in zip(points, columns, strict=True)
+        }
+        self.replications = len(whole)
 
     @property
     def xs(self) -> list[Value]:
