@@ -7,8 +7,9 @@ the interval holds zero or the means differ by no more than a tenth (spec.md C).
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ctl.sim import pool
@@ -39,7 +40,20 @@ class Evidence:
         self._points = {
             point: [found[run.key] for run in column] for point, column in zip(points, columns, strict=True)
         }
-        self.replications = len(whole)
+        self.seeds = [row[0].seed for row in whole]
+
+    @property
+    def replications(self) -> int:
+        """How many there are."""
+        return len(self.seeds)
+
+    def only(self, seeds: Collection[int]) -> Evidence:
+        """The same, of these seeds alone, so that two experiments can be paired."""
+        kept = copy.copy(self)
+        at = [i for i, seed in enumerate(self.seeds) if seed in seeds]
+        kept.seeds = [self.seeds[i] for i in at]
+        kept._points = {point: [of[i] for i in at] for point, of in self._points.items()}
+        return kept
 
     @property
     def xs(self) -> list[Value]:

@@ -218,5 +218,6 @@ def test_claims_are_judged_by_the_replications_that_are_whole() -> None:
     evidence = Evidence("csm-fig8", store, 4, {})
     assert evidence.replications == 3
     assert evidence.column("rr", 20, "correlation") == [1, 2, 3]
+    assert evidence.only({2, 3, 9}).column("rr", 20, "correlation") == [2, 3]
     with pytest.raises(Missing):
         Evidence("csm-fig10", store, 4, {})
