@@ -94,7 +94,7 @@ def test_the_simulator_imports_nothing_that_touches_a_kernel() -> None:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
-                assert not name.startswith(("ctl.kernel", "ctl.node", "ctl.cluster", "ctl.monitor")), path
+                assert not name.startswith(("ctl.kernel", "ctl.node", "ctl.cluster", "ctl.monitor", "ctl.cli")), path
 
 
 def test_the_commands_of_a_node_need_neither_numpy_nor_matplotlib_nor_the_engine() -> None:
