@@ -42,7 +42,7 @@ demo *OPTIONS: setup
 # Simulate: a tour of a minute that ends in a plot; `ctl sim --help` has the rest
 [no-exit-message]
 sim: setup
-    @.venv/bin/python -m ctl.sim.tour
+    @.venv/bin/python -m ctl.sim_tour
 
 # All tests: in-guest tests, and beside them lint, unit tests, and decisions recorded in guests and replayed
 [no-exit-message]

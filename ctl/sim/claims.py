@@ -81,12 +81,15 @@ def judge(store: Store, ids: Sequence[str], replications: int, override: Mapping
         if claim.test is None:
             verdicts.append(Verdict(claim.id, claim.says, NOT_CHECKABLE, claim.holds_if, "", 0, ""))
             continue
-        evidence = [_load(name, store, replications, override, loaded) for name in claim.experiments]
-        if any(e is None for e in evidence):
+        evidence = [
+            e for name in claim.experiments if (e := _load(name, store, replications, override, loaded)) is not None
+        ]
+        common = set[int]().union(*(e.seeds for e in evidence)).intersection(*(e.seeds for e in evidence))
+        if len(evidence) < len(claim.experiments) or len(common) < 2:
             verdicts.append(Verdict(claim.id, claim.says, NO_RUNS, "", claim.holds_if, 0, command))
             continue
-        holds, measured = claim.test(*evidence)
-        count = min(e.replications for e in evidence if e is not None)
+        holds, measured = claim.test(*(e.only(common) for e in evidence))
+        count = len(common)
         verdict = REPRODUCED if holds else NOT_REPRODUCED
         verdicts.append(Verdict(claim.id, claim.says, verdict, measured, claim.holds_if, count, command))
     return verdicts

@@ -140,18 +140,24 @@ def _mnod_two(e: Evidence) -> _Found:
 # --- mem_load 1 and 1.5: Figs. 8 to 12 ---
 
 
+def _in_the_mean(e: Evidence, metric: str, sign: int = 1) -> str:
+    """How often csm is best (least, or most with sign -1) whether or not the interval excludes zero."""
+    best = [x for x in e.xs if min(_LINES, key=lambda p: sign * e.mean(p, x, metric).mean) == "csm"]
+    return f"in the mean at {len(best)}"
+
+
 def _faults(e: Evidence) -> _Found:
     m = "mean_pg_fault"
     best = [x for x in e.less_at("csm", "rr", m) if x in e.less_at("csm", "pred", m)]
     near = e.about_at("rr", "pred", m)
-    shown = f"csm least {_at(best, e)}, rr as pred {_at(near, e)}; {e.show(m, 'rr', 'pred', 'csm')}"
+    shown = f"csm least {_at(best, e)}, {_in_the_mean(e, m)}, rr as pred {_at(near, e)}; {e.show(m, *_LINES)}"
     return len(best) == len(near) == len(e.xs), shown
 
 
 def _faults_high(e: Evidence) -> _Found:
     m = "mean_pg_fault"
     best = [x for x in e.less_at("csm", "rr", m) if x in e.less_at("csm", "pred", m)]
-    return len(best) == len(e.xs), f"csm least {_at(best, e)}; {e.show(m, 'rr', 'pred', 'csm')}"
+    return len(best) == len(e.xs), f"csm least {_at(best, e)}, {_in_the_mean(e, m)}; {e.show(m, 'rr', 'pred', 'csm')}"
 
 
 def _correlation(e: Evidence) -> _Found:
@@ -168,7 +174,7 @@ def _correlation_high(e: Evidence) -> _Found:
     best = [x for x in e.less_at("rr", "csm", m) if x in e.less_at("pred", "csm", m)]
     steps = [float(i) for i in range(len(e.xs))]
     rises = [slope(steps, [e.column(p, x, m) for x in e.xs]).low > 0 for p in ("rr", "pred")]
-    shown = f"csm best {_at(best, e)}, rr and pred suffer with frequency: {rises}"
+    shown = f"csm best {_at(best, e)}, {_in_the_mean(e, m, -1)}, rr and pred suffer with frequency: {rises}"
     return len(best) == len(e.xs) and all(rises), f"{shown}; {e.show(m, 'rr', 'pred', 'csm')}"
 
 
@@ -193,7 +199,7 @@ def _large_medium(e: Evidence) -> _Found:
 def _best(metric: str) -> Callable[[Evidence], _Found]:
     def test(e: Evidence) -> _Found:
         best = [x for x in e.less_at("csm", "rr", metric) if x in e.less_at("csm", "pred", metric)]
-        return len(best) == len(e.xs), f"{_at(best, e)}; {e.show(metric, 'rr', 'pred', 'csm')}"
+        return len(best) == len(e.xs), f"{_at(best, e)}, {_in_the_mean(e, metric)}; {e.show(metric, *_LINES)}"
 
     return test
 

@@ -7,8 +7,9 @@ the interval holds zero or the means differ by no more than a tenth (spec.md C).
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ctl.sim import pool
@@ -21,21 +22,38 @@ __all__ = ["Evidence", "Missing", "about", "less"]
 
 
 class Missing(Exception):
-    """An experiment's runs are not all there."""
+    """An experiment has not two replications that are complete."""
 
 
 class Evidence:
     """An experiment's results."""
 
     def __init__(self, name: str, store: Store, replications: int, override: Mapping[str, object]) -> None:
-        """Fetch them; raises Missing."""
+        """Fetch those of the replications that are complete at every point; raises Missing."""
         self.experiment: Experiment = find_experiment(name)
         points = runs(self.experiment, replications, override)
         found = pool.fetch([run for point in points.values() for run in point], store)
-        if any(run.key not in found for point in points.values() for run in point):
+        whole = [row for row in zip(*points.values(), strict=True) if all(run.key in found for run in row)]
+        if len(whole) < 2:
             raise Missing(name)
-        self._points = {point: [found[run.key] for run in of] for point, of in points.items()}
-        self.replications = min(len(of) for of in self._points.values())
+        columns = zip(*whole, strict=True)
+        self._points = {
+            point: [found[run.key] for run in column] for point, column in zip(points, columns, strict=True)
+        }
+        self.seeds = [row[0].seed for row in whole]
+
+    @property
+    def replications(self) -> int:
+        """How many there are."""
+        return len(self.seeds)
+
+    def only(self, seeds: Collection[int]) -> Evidence:
+        """The same, of these seeds alone, so that two experiments can be paired."""
+        kept = copy.copy(self)
+        at = [i for i, seed in enumerate(self.seeds) if seed in seeds]
+        kept.seeds = [self.seeds[i] for i in at]
+        kept._points = {point: [of[i] for i in at] for point, of in self._points.items()}
+        return kept
 
     @property
     def xs(self) -> list[Value]:

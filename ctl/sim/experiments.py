@@ -122,6 +122,7 @@ _ALL = (
         {"jobs": _JOBS},
         "1.0",
         xlabel=_INTERVAL,
+        seeds=5,
     ),
     _sweep("csm-fig8", "Fig. 8: mem_load 1", "1.0", _FAULTS, _CORRELATION),
     _sweep("csm-fig9", "Fig. 9: parallel jobs, mem_load 1", "1.0", _SMALL, _LARGE),

@@ -15,8 +15,9 @@ import pytest
 from ctl import cli_sim
 from ctl.errors import USAGE, CoschedError
 from ctl.sim import claims, experiments, params, pool
-from ctl.sim.evidence import about, less
+from ctl.sim.evidence import Evidence, Missing, about, less
 from ctl.sim.intervals import Mean, paired, slope
+from ctl.sim.native import load
 from ctl.sim.params import MODELS, complete
 from ctl.sim.store import Run, Store
 
@@ -93,7 +94,7 @@ def test_the_simulator_imports_nothing_that_touches_a_kernel() -> None:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
-                assert not name.startswith(("ctl.kernel", "ctl.node", "ctl.cluster", "ctl.monitor")), path
+                assert not name.startswith(("ctl.kernel", "ctl.node", "ctl.cluster", "ctl.monitor", "ctl.cli")), path
 
 
 def test_the_commands_of_a_node_need_neither_numpy_nor_matplotlib_nor_the_engine() -> None:
@@ -206,3 +207,17 @@ def test_parameters_are_told_apart_from_words() -> None:
     assert params.assignments(["a=1", "b = x"]) == {"a": "1", "b": "x"}
     with pytest.raises(CoschedError, match="no NAME=VALUE"):
         params.assignments(["a"])
+
+
+def test_claims_are_judged_by_the_replications_that_are_whole() -> None:
+    found = experiments.find_experiment("csm-fig8")
+    store, digest = Store(":memory:"), load().digest
+    runs = [run for of in experiments.runs(found, 4).values() for run in of]
+    for run in runs[:-1]:  # the last point's fourth replication is missing
+        store.add(run, digest, {"correlation": float(run.seed)})
+    evidence = Evidence("csm-fig8", store, 4, {})
+    assert evidence.replications == 3
+    assert evidence.column("rr", 20, "correlation") == [1, 2, 3]
+    assert evidence.only({2, 3, 9}).column("rr", 20, "correlation") == [2, 3]
+    with pytest.raises(Missing):
+        Evidence("csm-fig10", store, 4, {})
