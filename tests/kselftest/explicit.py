@@ -24,18 +24,28 @@ def _stopped() -> bool:
     return (PARENT / "cgroup.freeze").read_text().strip() == "1"
 
 
+def _pids(jid: str) -> list[int]:
+    return [int(pid) for pid in (PARENT / jid / "cgroup.procs").read_text().split()]
+
+
 def _cpu_s(jid: str) -> float:
     """CPU time of a job so far."""
     usage = (PARENT / jid / "cpu.stat").read_text().split()
     return int(usage[usage.index("usage_usec") + 1]) / 1e6
 
 
+def _program(busy: bool) -> list[str]:
+    """One that does nothing but compute; or wakes a hundred times a second, which leaves an emulated CPU to others."""
+    return [ktap.program("hog"), "1"] if busy else [ktap.program("lateness"), "10000", "1000000"]
+
+
 @contextlib.contextmanager
-def _job(jid: str) -> Iterator[None]:
-    """A job that does nothing but compute, on CPU 0."""
-    hog = ktap.program("hog")
-    with spawned("ctl", "run", "--job", jid, "--", hog, "1", cpu=0) as process:
-        ktap.until(lambda: (PARENT / jid).exists() and _cpu_s(jid) > 0.1, f"job {jid} runs", 60)
+def _job(jid: str, *, busy: bool = False) -> Iterator[None]:
+    """A job that runs."""
+    with spawned("ctl", "run", "--job", jid, "--", *_program(busy)) as process:
+        ktap.until(lambda: (PARENT / jid).exists() and process.pid in _pids(jid), f"job {jid} began", 60)
+        entered = _cpu_s(jid)
+        ktap.until(lambda: _cpu_s(jid) > entered, f"job {jid} runs", 60)
         yield
         ktap.expect(process.poll(), None, f"exit status of job {jid}")
 
@@ -69,15 +79,14 @@ def _ended(what: str) -> None:
 
 def slots_as_set() -> None:
     """A job alone has the part of a CPU that its slots are; they end by a knob, with another policy, and with none."""
-    with agent(policy="explicit"), _job("j"):
+    with agent(policy="explicit"), _job("b", busy=True):
         # an emulator may run one of two CPUs for 100 ms at a time
         for run, stop in ((700, 300), (300, 700)):
             _has_its_share(run, stop)
+    with _met_in_a_stop():
         ktap.expect([(row["state"], row["frozen"]) for row in asked("jobs")], [("free", False)], "state of the job")
         text = ctl("status")
-        assert "slots: jobs run 300 ms, are stopped 700 ms" in text, text
-        ctl("set", "slot_run_ms=300", f"slot_stop_ms={_STOP_MS}")
-        _await_stop()
+        assert f"slots: jobs run 300 ms, are stopped {_STOP_MS} ms" in text, text
         ctl("set", "slots=off")
         _ended("slots=off")
         ctl("set", "slots=policy")
@@ -93,9 +102,9 @@ def slots_as_set() -> None:
 def _has_its_share(run: int, stop: int) -> None:
     """Set these slots, in ms, and see what the job gets for four seconds."""
     ctl("set", f"slot_run_ms={run}", f"slot_stop_ms={stop}")
-    before, began = _cpu_s("j"), time.monotonic()
+    before, began = _cpu_s("b"), time.monotonic()
     time.sleep(4)
-    got = (_cpu_s("j") - before) / (time.monotonic() - began)
+    got = (_cpu_s("b") - before) / (time.monotonic() - began)
     now = asked("status")["contract"]["slots"]
     ktap.note(f"{run} ms of {run + stop}: {got:.2f} of a CPU; {now}")
     wanted = run / (run + stop)
@@ -128,7 +137,7 @@ def two_reasons_to_stop() -> None:
     with (
         agent("slot_run_ms=150", "slot_stop_ms=50", "memory=on", "mpl=1", "epoch_ms=200", policy="explicit"),
         _job("j"),
-        spawned("ctl", "run", "--job", "k", "--", ktap.program("hog"), "1", cpu=0),
+        spawned("ctl", "run", "--job", "k", "--", *_program(busy=False)),
     ):
         own = PARENT / "k" / "cgroup.freeze"
         ktap.until(lambda: own.exists() and own.read_text().strip() == "1", "job k is stopped by Set_Memory", 60)
