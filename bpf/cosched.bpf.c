@@ -83,6 +83,7 @@ char LICENSE[] SEC("license") = "GPL";
 })
 
 #include "task.bpf.h"
+#include "slurm.bpf.h"
 #include "compare.bpf.h"
 #include "record.bpf.h"
 #include "queue.bpf.h"
@@ -238,6 +239,7 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 s32 SCX_OP(cosched_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *tctx;
+	u64 job;
 
 	tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!tctx)
@@ -245,7 +247,8 @@ s32 SCX_OP(cosched_init_task, struct task_struct *p, struct scx_init_task_args *
 	tctx->fresh = 1;
 	tctx->in_order = 1;
 	tctx->exec_at_credit = p->se.sum_exec_runtime;
-	join_job(tctx, job_of(args->cgroup));
+	job = job_of(args->cgroup);
+	join_job(tctx, job ? job : slurm_job_of(args->cgroup));
 	return 0;
 }
 
@@ -260,9 +263,15 @@ void SCX_OP(cosched_exit_task, struct task_struct *p, struct scx_exit_task_args 
 void SCX_OP(cosched_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
 {
 	struct task_ctx *tctx = ctx_of(p);
+	u64 job = job_of(to);
 
+	if (!job) {
+		job = slurm_job_of(to);
+		if (job)
+			announce_join(p, job);
+	}
 	if (tctx)
-		join_job(tctx, job_of(to));
+		join_job(tctx, job);
 }
 
 void SCX_OP(cosched_cgroup_exit, struct cgroup *cgrp)

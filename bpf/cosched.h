@@ -246,6 +246,13 @@ struct job_stat {
 	unsigned long long	overtakes_suffered;
 };
 
+/* A process was moved into a job of Slurm, in the ring buffer "joins". */
+struct join {
+	unsigned long long	job;		/* cgroup id of the job */
+	unsigned int		pid;
+	unsigned int		pad;
+};
+
 /* Why the scheduler ended, filled by ops.exit. */
 struct exit_record {
 	int			kind;
@@ -281,7 +288,8 @@ struct exit_record {
 	X(MODE_DYN, mode_dynamic, "insertions decided by received messages")	\
 	X(MODE_CSM, mode_csm, "insertions decided by page faults")	\
 	X(TRACE, traced, "decisions recorded")				\
-	X(TRACE_LOST, trace_lost, "decisions lost: ring buffer full, or a task stolen meanwhile")
+	X(TRACE_LOST, trace_lost, "decisions lost: ring buffer full, or a task stolen meanwhile") \
+	X(JOIN_LOST, joins_lost, "processes moved into a job of Slurm and not announced: ring buffer full")
 
 #define COSCHED_STAT_ENUM(id, name, desc)	STAT_##id,
 enum cosched_stat { COSCHED_STATS(COSCHED_STAT_ENUM) NR_COSCHED_STATS };

@@ -58,7 +58,8 @@ def jobs(as_json: bool) -> None:
     """List the jobs: what they use, and what the ready queues did for them and to them.
 
     CPU is the number of CPUs in use now. Overtakes are counted since the job began: given, its tasks passed another;
-    suffered, they were passed. state: free, slowed (a local user here or on another of its nodes) or stopped, and why.
+    suffered, they were passed. from: ctl, that is `ctl run`, or slurm, whose job of that id it is. state: free, slowed
+    (a local user here or on another of its nodes) or stopped, and why.
 
     \b
     Example:
@@ -70,7 +71,7 @@ def jobs(as_json: bool) -> None:
         found: list[dict[str, Any]] = agent.call("jobs")
     columns = (
         *("job", "tasks", "CPU", "CPU time s", "memory MiB", "swap MiB", "faults", "faults/s"),
-        *("given", "suffered", "state"),
+        *("given", "suffered", "from", "state"),
     )
 
     def people() -> None:
@@ -86,11 +87,12 @@ def jobs(as_json: bool) -> None:
                 _number(job["majflt_s"]),
                 str(job["overtakes_given"]),
                 str(job["overtakes_suffered"]),
+                job["from"],
                 job["state"] + (f": {job['why']}" if job["why"] else ""),
             )
             for job in found
         ]
-        table(columns, rows, right=columns[1:-1], empty="no jobs: start one with `ctl run --job JID -- CMD`")
+        table(columns, rows, right=columns[1:-2], empty="no jobs: start one with `ctl run --job JID -- CMD`")
 
     emit(found, as_json, people)
 

@@ -38,8 +38,9 @@ _IMAGE_MB = 3072  # size of the file system; sparse, so what is not used costs n
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 _HOOKS = (
     'mkdir -p "$1/src" "$1/out" "$1/host" "$1/usr/lib/cosched"',
-    # Whoever needs a broker or logins between guests starts them: `ctl cluster init`, vm/guest/node.
-    'for unit in nats-server.service ssh.service ssh.socket; do ln -sf /dev/null "$1/etc/systemd/system/$unit"; done',
+    # Whoever needs a broker, logins or Slurm starts them: `ctl cluster init`, vm/guest/node, tests/slurm.
+    'for unit in nats-server.service ssh.service ssh.socket munge.service slurmctld.service slurmd.service;'
+    ' do ln -sf /dev/null "$1/etc/systemd/system/$unit"; done',
     # The guest has no persistent identity: systemd makes one per boot, and root may log in on a console.
     ': > "$1/etc/machine-id"; echo cosched > "$1/etc/hostname"',
     'chroot "$1" passwd --quiet -d root',

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jobs are cgroups: one below a common parent for each, named by its JID.
+"""Jobs are cgroups: one below a common parent for each, named by its JID; and those that Slurm makes for its jobs.
 
 Membership is the kernel's: a process belongs to the job whose cgroup it is in, and its children with it. Only
 the agent writes here, so a limit or a freeze found by an agent that starts is one that a killed agent left;
-repair() undoes it.
+repair() undoes it. In Slurm's cgroups only processes are frozen (ctl/kernel/slurm.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import errno
 import os
 import re
 import select
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
 from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.kernel import slurm
 
 __all__ = ["PARENT", "ROOT", "JobCgroups", "Usage", "cgroup_id", "check_jid"]
 
@@ -26,9 +28,10 @@ PARENT = ROOT / "cosched"
 
 _CONTROLLERS = ("cpu", "memory")
 _JID = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+_FREEZE = "cgroup.freeze"
 # what an agent may set on a job or on the parent of all, and the kernel's own value of it
 _UNSET = {
-    "cgroup.freeze": "0",
+    _FREEZE: "0",
     "memory.min": "0",
     "memory.low": "0",
     "memory.high": "max",
@@ -77,6 +80,11 @@ def _keyed(path: Path) -> dict[str, int]:
     return {name: int(value) for name, value in pairs}
 
 
+def _cpu_ns(path: Path) -> int:
+    """CPU time that a cgroup has used so far."""
+    return 1000 * _keyed(path / "cpu.stat")["usage_usec"]
+
+
 def _number(path: Path) -> int:
     """A file with one number; 0 where the kernel was built without it."""
     try:
@@ -86,11 +94,13 @@ def _number(path: Path) -> int:
 
 
 class JobCgroups:
-    """The job cgroups below one parent."""
+    """The job cgroups below one parent, and those of Slurm that were taken up."""
 
     def __init__(self, parent: Path = PARENT) -> None:
         """Jobs are made below this parent, which must be below ROOT."""
         self.parent = parent
+        self._slurm: dict[str, Path] = {}
+        self._scopes: dict[Path, int] = {}  # of Slurm, and the CPU time used there before it was known
 
     def prepare(self) -> None:
         """Create the parent with cpu and memory enabled on the way down and for the jobs in it."""
@@ -122,18 +132,41 @@ class JobCgroups:
 
     def path(self, jid: str) -> Path:
         """The job's directory, there or not. Raises CoschedError for a bad JID."""
-        return self.parent / check_jid(jid)
+        return self._slurm.get(jid) or self.parent / check_jid(jid)
+
+    def take_up(self, job: slurm.SlurmJob) -> None:
+        """From now on this JID is Slurm's."""
+        self._slurm[job.jid] = job.path
+        scope = job.path.parent
+        if scope not in self._scopes:
+            self._scopes[scope] = _cpu_ns(scope)
+
+    def drop(self, jid: str) -> None:
+        """It is no longer."""
+        self._slurm.pop(jid, None)
+
+    def is_slurm(self, jid: str) -> bool:
+        """Whether it is a job of Slurm, taken up."""
+        return jid in self._slurm
+
+    def _parts(self, jid: str) -> list[Path]:
+        """The cgroups below which its processes are."""
+        return slurm.parts(self._slurm[jid]) if jid in self._slurm else [self._there(jid)]
+
+    def _frozen_at(self, jid: str) -> list[Path]:
+        """The cgroups that are frozen to stop it."""
+        return slurm.tasks(self._slurm[jid]) if jid in self._slurm else [self.path(jid)]
 
     def jids(self) -> list[str]:
-        """The jobs there are, sorted."""
+        """The jobs there are below the parent, sorted."""
         return sorted(path.name for path in self._jobs())
 
     def ids(self) -> dict[int, str]:
-        """cgroup id to JID, of the jobs there are."""
+        """cgroup id to JID, of the jobs there are below the parent."""
         return {cgroup_id(path): path.name for path in self._jobs()}
 
     def _jobs(self) -> list[Path]:
-        """The directories of the jobs."""
+        """The directories of the jobs below the parent."""
         return [path for path in self.parent.iterdir() if path.is_dir()] if self.parent.is_dir() else []
 
     def _there(self, jid: str) -> Path:
@@ -167,7 +200,7 @@ class JobCgroups:
     def _members(self, jid: str, file: str) -> list[int]:
         """Numbers out of one file of the job and of every cgroup below it."""
         found: list[int] = []
-        for path in self._subtree(self._there(jid)):
+        for path in [path for part in self._parts(jid) for path in self._subtree(part)]:
             with contextlib.suppress(OSError):  # removed since, or ENODEV
                 found += map(int, (path / file).read_text().split())
         return found
@@ -184,9 +217,9 @@ class JobCgroups:
         """CPU time, memory, faults of the job. Raises CoschedError if there is no such job."""
         path = self._there(jid)
         try:
-            memory, events = _keyed(path / "memory.stat"), _keyed(path / "cgroup.events")
+            memory = _keyed(path / "memory.stat")
             return {
-                "cpu_ns": 1000 * _keyed(path / "cpu.stat")["usage_usec"],
+                "cpu_ns": _cpu_ns(path),
                 "memory": _number(path / "memory.current"),
                 "memory_low": _number(path / "memory.low"),
                 "anon": memory["anon"],
@@ -195,10 +228,15 @@ class JobCgroups:
                 "major_faults": memory["pgmajfault"],
                 "swap_ins": memory.get("pswpin", memory.get("workingset_refault_anon", 0)),
                 "tasks": len(self.tids(jid)),
-                "frozen": bool(events["frozen"]),
+                "frozen": self._is_frozen(jid),
             }
         except OSError as error:
             raise CoschedError(f"job {jid!r} cannot be read: {error.strerror}; it may just have ended") from None
+
+    def _is_frozen(self, jid: str) -> bool:
+        """Whether the kernel says that all of its processes are, at whoever's wish."""
+        events = [_keyed(path / "cgroup.events") for path in self._frozen_at(jid)]
+        return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)
 
     def memory(self, jid: str) -> tuple[int, int]:
         """Resident and swapped memory of the job, bytes. Resident is what is mapped: not the cache of its files."""
@@ -207,9 +245,15 @@ class JobCgroups:
         return stat["anon"] + stat["file_mapped"], _number(path / "memory.swap.current")
 
     def cpu_ns(self) -> tuple[int, int]:
-        """CPU time used so far by all jobs, those that have ended included, and by everything on this machine."""
-        jobs, everything = _keyed(self.parent / "cpu.stat"), _keyed(ROOT / "cpu.stat")
-        return 1000 * jobs["usage_usec"], 1000 * everything["usage_usec"]
+        """CPU time used so far by all jobs, those that have ended included, and by everything on this machine.
+
+        What slurmstepd uses beside the jobs of Slurm is counted as theirs.
+        """
+        jobs = _cpu_ns(self.parent)
+        for scope, before in self._scopes.items():
+            with contextlib.suppress(OSError):  # slurmd has gone, and its scope with it
+                jobs += max(0, _cpu_ns(scope) - before)
+        return jobs, _cpu_ns(ROOT)
 
     def set_pool(self, low: int, high: int | None) -> None:
         """What all jobs together are protected for, and what they are held to, bytes; None: nothing."""
@@ -217,12 +261,14 @@ class JobCgroups:
         _put(self.parent / "memory.high", "max" if high is None else str(high))
 
     def set_low(self, jid: str, low: int) -> None:
-        """What one job may have of the pool's protection, bytes."""
-        _put(self.path(jid) / "memory.low", str(low))
+        """What one job may have of the pool's protection, bytes; nothing is set for a job of Slurm."""
+        if jid not in self._slurm:
+            _put(self.path(jid) / "memory.low", str(low))
 
     def set_frozen(self, jid: str, frozen: bool) -> None:
         """Freeze or thaw, without waiting until it is done."""
-        _put(self.path(jid) / "cgroup.freeze", "1" if frozen else "0")
+        for path in self._frozen_at(jid):
+            _put(path / "cgroup.freeze", "1" if frozen else "0")
 
     def set_all_frozen(self, frozen: bool) -> None:
         """Freeze or thaw all jobs, those to come included; one that is frozen by itself stays so."""
@@ -241,18 +287,14 @@ class JobCgroups:
 
     def await_frozen(self, jid: str, timeout_s: float) -> bool:
         """Wait until the kernel says that all of the job is frozen; False if that took longer."""
-        with (self._there(jid) / "cgroup.events").open("rb", buffering=0) as events:
-            poller = select.poll()
-            poller.register(events, select.POLLPRI)
-            # the state is read before each wait: what changes after the reading is announced
-            while b"frozen 1" not in os.pread(events.fileno(), 4096, 0):
-                if not poller.poll(timeout_s * 1000):
-                    return False
-        return True
+        self._there(jid)
+        until = time.monotonic() + timeout_s
+        return all(_await_frozen(path, until) for path in self._frozen_at(jid))
 
     def thaw(self, jid: str) -> None:
         """Undo freeze()."""
-        (self._there(jid) / "cgroup.freeze").write_text("0")
+        self._there(jid)
+        self.set_frozen(jid, False)
 
     def kill(self, jid: str) -> None:
         """SIGKILL to every process of the job; a frozen one dies too."""
@@ -288,6 +330,10 @@ class JobCgroups:
         for top in [self.parent, *self._jobs()] if self.parent.is_dir() else []:
             for path in self._subtree(top) if top != self.parent else [top]:
                 done += [_unset(path, name, value) for name, value in _UNSET.items() if _is_set(path, name, value)]
+        for path in [path for job in slurm.find_jobs() for path in slurm.tasks(job)]:
+            if _is_set(path, _FREEZE, "0"):
+                _put(path / _FREEZE, "0")
+                done.append(f"{path.relative_to(ROOT)}: it was left frozen, and goes on")
         return done
 
     def dissolve(self) -> None:
@@ -296,6 +342,18 @@ class JobCgroups:
         if self.parent.is_dir() and not self._jobs():
             with contextlib.suppress(OSError):  # a process entered the parent itself
                 self.parent.rmdir()
+
+
+def _await_frozen(path: Path, until: float) -> bool:
+    """Wait until the kernel says that this cgroup is frozen; False if it does not by then."""
+    with (path / "cgroup.events").open("rb", buffering=0) as events:
+        poller = select.poll()
+        poller.register(events, select.POLLPRI)
+        # the state is read before each wait: what changes after the reading is announced
+        while b"frozen 1" not in os.pread(events.fileno(), 4096, 0):
+            if not poller.poll(max(0.0, until - time.monotonic()) * 1000):
+                return False
+    return True
 
 
 def _put(path: Path, text: str) -> None:

@@ -25,6 +25,7 @@ from typing import Any, TypedDict
 from ctl.errors import CoschedError
 from ctl.kernel import layout, sysinfo
 from ctl.kernel.btf import Btf, vmlinux
+from ctl.kernel.joins import Joins
 from ctl.kernel.layout import STATS, constant, ffi
 from ctl.kernel.libbpf import BpfLink, BpfMap, BpfObject, LibbpfError
 from ctl.kernel.refusal import check_host, ended_at_once, explain
@@ -257,6 +258,11 @@ class Scheduler:
         """A consumer of the decision records; set the field `trace` to 1 to get any. One at a time."""
         with self._loaded() as opened:
             return Decisions(opened.maps["decisions"].fd)
+
+    def joins(self) -> Joins:
+        """A consumer of what is announced of jobs of Slurm. One at a time."""
+        with self._loaded() as opened:
+            return Joins(opened.maps["joins"].fd)
 
     def unload(self, *, keep_pins: bool = False) -> Exit | None:
         """Detach, wait until the kernel has let go, remove the pins; returns the exit record.

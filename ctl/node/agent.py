@@ -80,6 +80,7 @@ class Agent:
         self._recheck: asyncio.TimerHandle | None = None
         self._listeners: list[SchedulerEvents | ProcessEvents | CpuEvents] = []
         self._overruns = 0
+        self._joins, self._joins_lost = scheduler.joins(), 0
         self.task_delays: TaskDelays | None = None
         self._switching = asyncio.Lock()
         self._ended: asyncio.Future[str] | None = None
@@ -100,6 +101,7 @@ class Agent:
         self._trigger = overload.open_trigger()
         self._notifier.register(self._trigger, select.EPOLLPRI)
         loop.add_reader(self._notifier.fileno(), self._notified)
+        loop.add_reader(self._joins.fileno(), self._heard_joins)
         self.jobs.adopt()
         self._check_memory()
         self.contract.look_for_user()
@@ -144,10 +146,11 @@ class Agent:
         loop = asyncio.get_running_loop()
         if self._recheck is not None:
             self._recheck.cancel()
-        for source in (*self._listeners, self._notifier):
+        for source in (*self._listeners, self._notifier, self._joins):
             loop.remove_reader(source.fileno())
         self.contract.lift()
         self.tracing.stop()
+        self._joins.close()
         self.exit = self.scheduler.unload() or self.exit
         self.tell("agent", f"scheduler unloaded: {why}")
         self._end(why)
@@ -207,6 +210,15 @@ class Agent:
         self.exit = self.scheduler.exit_record()
         if gone or self.exit is not None:
             self._end("the kernel ended the scheduler")
+
+    def _heard_joins(self) -> None:
+        """Slurm has moved processes into jobs of its own; one that is stopped is to be so with them."""
+        for pid in self._joins.read():
+            self.jobs.joined(pid)
+        lost, self._joins_lost = self._joins_lost, self.scheduler.stats()["joins_lost"]
+        if lost != self._joins_lost:
+            self.jobs.look_for_slurm()
+        self.contract.pools.keep()
 
     def _heard_processes(self, processes: ProcessEvents) -> None:
         for event in processes.read():

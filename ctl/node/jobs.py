@@ -4,11 +4,14 @@
 A job is there from `enter` until its cgroup is empty. The kernel says when that is (cgroup.events, polled
 for EPOLLPRI), and who comes and goes in between (process connector): nothing here looks by itself. If the
 process connector drops events under load, the members are read from the cgroups once more.
+
+A job of Slurm is there from its first process that the kernel side announces (`joined`) until Slurm's cgroup of it is
+empty, which it is on a node between two steps, too. Its JID is the Slurm job's id; `ctl run` with the id of a Slurm job
+that is here is refused, and a Slurm job whose id is in use by `ctl run` here is taken up when that one has ended.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import select
@@ -19,12 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctl.errors import USAGE, CoschedError
+from ctl.kernel import slurm
 from ctl.kernel.cgroups import JobCgroups, Usage, cgroup_id
 
 if TYPE_CHECKING:
     from ctl.kernel.netlink import ProcessEvent
 
-__all__ = ["Job", "Jobs", "ending", "user_name"]
+__all__ = ["CTL", "SLURM", "Job", "Jobs", "ending", "user_name"]
+
+CTL, SLURM = "ctl", "slurm"  # where a job comes from
 
 Tell = Callable[..., None]  # (kind, text, **details): an event for people and for `follow`
 
@@ -37,6 +43,7 @@ class Job:
     path: Path
     cgid: int
     user: str  # whose it is: no other user may join it
+    origin: str = CTL
     started: float = field(default_factory=time.time)  # Unix time
     processes: set[int] = field(default_factory=set)
     entered: set[int] = field(default_factory=set)  # of these, put there by `ctl run`
@@ -65,6 +72,8 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._events: dict[int, Job] = {}  # descriptor of cgroup.events -> job
         self._member: dict[int, Job] = {}  # process -> job
+        self._unborn: set[int] = set()  # processes of Slurm's jobs that have yet to turn into their program
+        self._refused: dict[Path, str] = {}  # jobs of Slurm that are not taken up, and JIDs whose end changes that
 
     def __iter__(self) -> Iterator[Job]:
         return iter(sorted(self._jobs.values(), key=lambda job: job.jid))
@@ -87,17 +96,23 @@ class Jobs:
             return None
         top = "/" + str(self._cgroups.parent.relative_to("/sys/fs/cgroup")) + "/"
         path = text.rpartition("::")[2].strip()
-        return path.removeprefix(top).partition("/")[0] if path.startswith(top) else None
+        if path.startswith(top):
+            return path.removeprefix(top).partition("/")[0]
+        found = slurm.place(path)
+        return next((job.jid for job in self._jobs.values() if job.path == found), None)
 
     def adopt(self) -> None:
-        """Take over the jobs that run already, left by an agent before this one."""
+        """Take over the jobs that run already, left by an agent before this one or begun by Slurm."""
         self._cgroups.remove_empty()
         for jid in self._cgroups.jids():
             self._begin(jid, self._cgroups.path(jid))
+        self.look_for_slurm()
 
     def check_user(self, jid: str, user: str) -> None:
-        """Raise CoschedError (status 2) if the job is there and another user's."""
+        """Raise CoschedError (status 2) if the job is there and another user's, or Slurm's."""
         job = self._jobs.get(jid)
+        if job is not None and job.origin == SLURM:
+            raise CoschedError(f"job {jid} is one of Slurm's: choose another JID", USAGE)
         if job is not None and job.user != user:
             raise CoschedError(f"job {jid} is user {job.user}'s, not {user}'s: choose another JID", USAGE)
 
@@ -115,6 +130,49 @@ class Jobs:
         job.entered.add(pid)
         self._join(job, pid)
         return job
+
+    def look_for_slurm(self) -> None:
+        """Take up what Slurm runs here already: nobody has announced it to this agent, or that was lost."""
+        for path in slurm.find_jobs():
+            if missing := slurm.missing_controllers(path):
+                self._refuse(path, f"it has no {' and no '.join(missing)} controller, see cgroup.conf")
+                continue
+            for pid in slurm.processes(path):
+                self.joined(pid)
+
+    def joined(self, pid: int) -> bool:
+        """A process was moved into a job of Slurm; the job begins with the first. Whether it is a member now."""
+        self._unborn.discard(pid)
+        found = slurm.job_of(pid)
+        if found is None:
+            return False
+        if slurm.is_stepd(pid):  # not yet the job's program, nor its user's: `process` hears when it is
+            self._unborn.add(pid)
+            return False
+        job, cgid, user = self._jobs.get(found.jid), _cgroup_id(found.path), _user_of(pid)
+        if cgid is None or user is None:
+            return False
+        if job is not None and job.origin != SLURM:
+            self._refuse(found.path, f"`ctl run` has a job {job.jid} here", job.jid)
+            return False
+        if job is not None and job.cgid != cgid:  # the step before has ended, its notice is on the way
+            self._end(job, next(descriptor for descriptor, one in self._events.items() if one is job))
+            job = None
+        if job is None:
+            self._cgroups.take_up(found)
+            try:
+                job = self._begin(found.jid, found.path, user, SLURM)
+            except OSError:  # Slurm has just removed it
+                self._cgroups.drop(found.jid)
+                return False
+        self._join(job, pid)
+        return True
+
+    def _refuse(self, path: Path, why: str, until: str = "") -> None:
+        """Say once why a job of Slurm is none here; with `until` only as long as there is this job."""
+        if path not in self._refused:
+            self._refused[path] = until
+            self._tell("job", f"Slurm's job in {path} is not taken up: {why}", action="refused")
 
     def changed(self, descriptor: int) -> bool:
         """A cgroup.events fired: remove the job if it is empty. False if the descriptor is not one of ours."""
@@ -135,8 +193,12 @@ class Jobs:
             parent = self._member.get(event.parent)
             if parent is not None:
                 self._join(parent, event.pid)
-        elif event.kind == "exit" and event.pid == event.tgid and event.pid in self._member:
-            self._leave(event.pid, event.status)
+        elif event.kind == "exec" and event.pid in self._unborn:
+            self.joined(event.pid)
+        elif event.kind == "exit" and event.pid == event.tgid:
+            self._unborn.discard(event.pid)
+            if event.pid in self._member:
+                self._leave(event.pid, event.status)
 
     def recount(self) -> None:
         """Read the members from the cgroups: process events were lost."""
@@ -145,6 +207,8 @@ class Jobs:
             job.processes = set(self._cgroups.pids(job.jid))
             job.entered &= job.processes
             self._member.update(dict.fromkeys(job.processes, job))
+        for pid in list(self._unborn):
+            self.joined(pid)
 
     def usage(self) -> dict[str, Usage]:
         """What each job used so far and holds now, by JID."""
@@ -172,21 +236,22 @@ class Jobs:
             os.close(descriptor)
         self._events.clear()
 
-    def _begin(self, jid: str, path: Path, user: str = "") -> Job:
+    def _begin(self, jid: str, path: Path, user: str = "", origin: str = CTL) -> Job:
         processes = set(self._cgroups.pids(jid))
-        job = Job(jid, path, cgroup_id(path), user or _owner(processes), processes=processes)
+        job = Job(jid, path, cgroup_id(path), user or _owner(processes), origin, processes=processes)
         self._member.update(dict.fromkeys(job.processes, job))
         descriptor = os.open(path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
         self._notifier.register(descriptor, select.EPOLLPRI)
         self._events[descriptor] = self._jobs[jid] = job
-        self._tell("job", f"job {jid} began", jid=jid, action="begin")
+        whose = "Slurm's job" if origin == SLURM else "job"
+        self._tell("job", f"{whose} {jid} began", jid=jid, action="begin", **{"from": origin})
         self._began(job)
         self.changed(descriptor)  # only changes after a first read are told; and it may be empty again
         return job
 
     def _end(self, job: Job, descriptor: int) -> None:
         try:
-            gone = self._cgroups.remove(job.jid)
+            gone = job.origin == SLURM or self._cgroups.remove(job.jid)  # Slurm removes its own
         except (CoschedError, OSError) as error:
             self._tell("job", f"job {job.jid} ended, but its cgroup stays: {error}", jid=job.jid, action="stuck")
             gone = True
@@ -198,8 +263,14 @@ class Jobs:
         for pid in job.processes:
             self._member.pop(pid, None)
         self._ended(job)
+        self._cgroups.drop(job.jid)
         lasted = time.time() - job.started
         self._tell("job", f"job {job.jid} ended after {lasted:.1f} s", jid=job.jid, action="end", seconds=lasted)
+        waiting = [path for path, until in self._refused.items() if until == job.jid]
+        for path in waiting:
+            del self._refused[path]
+        if waiting:
+            self.look_for_slurm()
 
     def _join(self, job: Job, pid: int) -> None:
         if pid in job.processes:
@@ -229,12 +300,26 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def _cgroup_id(path: Path) -> int | None:
+    """The kernel's id of a cgroup; None if it is gone."""
+    try:
+        return cgroup_id(path)
+    except OSError:
+        return None
+
+
+def _user_of(pid: int) -> str | None:
+    """Whose a process is; None if it is gone."""
+    try:
+        return user_name(Path(f"/proc/{pid}").stat().st_uid)
+    except OSError:
+        return None
+
+
 def _owner(processes: set[int]) -> str:
     """Whose the oldest of these processes is; root's where none is left."""
-    for pid in sorted(processes):
-        with contextlib.suppress(OSError):
-            return user_name(Path(f"/proc/{pid}").stat().st_uid)
-    return user_name(0)
+    users = filter(None, map(_user_of, sorted(processes)))
+    return next(users, user_name(0))
 
 
 def ending(status: int) -> str:

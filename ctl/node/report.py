@@ -201,6 +201,7 @@ class Report:
                     "state": state,
                     "why": why,
                     "user": job.user,
+                    "from": job.origin,
                     "since": job.started,
                 }
             )

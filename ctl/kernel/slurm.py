@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Slurm's cgroups: where a job of Slurm is, which of it is the job's, and how it is stopped without Slurm's minding.
+
+Slurm's cgroup/v2 plugin makes, in system.slice or wherever a container has that,
+
+    [NODE_]slurmstepd.scope/JOB/step_NAME/user/task_N    processes of the job
+                                         /slurm          slurmstepd, which is no part of it
+
+JOB is job_ID, or since Slurm 26.05 the job's SLUID. The ID is our JID; slurmstepd, which is root's, shows it as its
+title: "slurmstepd: [42.batch]". The kernel side knows the places by the same names (bpf/slurm.bpf.h).
+
+The tree is Slurm's: nothing is made, removed or limited in it. What is written is `cgroup.freeze` of task_N, and undone
+like our own. Not of `user`, where Slurm itself writes when it suspends a job: the two would undo each other; nor of the
+job, where it would hold up slurmstepd, and with it scancel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["SlurmJob", "find_jobs", "is_stepd", "job_of", "missing_controllers", "parts", "place", "processes", "tasks"]
+
+_ROOT = Path("/sys/fs/cgroup")
+_SCOPE = re.compile(r"(?:.+_)?slurmstepd\.scope")
+_PLACE = re.compile(r"/(?P<job>(?:.*/)?(?:[^/]+_)?slurmstepd\.scope/[^/]+)/step_[^/]+/user(?:/.*)?")
+_TITLE = re.compile(r"slurmstepd: \[(?P<jid>[0-9]+)\.")
+_NEEDED = ("cpu", "memory")
+
+
+class SlurmJob(NamedTuple):
+    """A job of Slurm on this node."""
+
+    jid: str  # its id
+    path: Path  # its cgroup
+
+
+def job_of(pid: int) -> SlurmJob | None:
+    """The job a process belongs to; None if it is in none, or has ended."""
+    try:
+        text = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+    path = place(text.rpartition("::")[2].rstrip("\n"))
+    jid = _jid(path) if path else None
+    return SlurmJob(jid, path) if path and jid else None
+
+
+def place(cgroup: str) -> Path | None:
+    """The cgroup of the job whose processes are in this one, named as in /proc/PID/cgroup; None if it is of none.
+
+    >>> place("/system.slice/slurmstepd.scope/job_42/step_0/user/task_1")
+    PosixPath('/sys/fs/cgroup/system.slice/slurmstepd.scope/job_42')
+    """
+    found = _PLACE.fullmatch(cgroup)
+    return _ROOT / found["job"] if found else None
+
+
+def _jid(job: Path) -> str | None:
+    """The id of a job, as the slurmstepd of one of its steps has it for a title."""
+    for step in sorted(job.glob("step_*/slurm/cgroup.procs")):
+        with contextlib.suppress(OSError):  # the step, or its slurmstepd, has just ended
+            for pid in step.read_text().split():
+                title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+                if found := _TITLE.match(title):
+                    return found["jid"]
+    return None
+
+
+def is_stepd(pid: int) -> bool:
+    """Whether a process is still a copy of slurmstepd: it will turn into the job's program, and its user's."""
+    try:
+        return Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("slurmstepd")
+    except OSError:
+        return False
+
+
+def find_jobs() -> list[Path]:
+    """The cgroups of the jobs there are now: a look through all cgroups, for when somebody starts or was away."""
+    return sorted({step.parent for scope in _scopes() for step in scope.glob("*/step_*")})
+
+
+def _scopes() -> Iterator[Path]:
+    for directory, names, _ in os.walk(_ROOT):
+        for name in list(names):
+            path = Path(directory, name)
+            if _SCOPE.fullmatch(name):
+                names.remove(name)
+                if path.stat().st_uid == 0:  # as in the kernel: a scope that is not root's is nobody's
+                    yield path
+
+
+def parts(job: Path) -> list[Path]:
+    """The cgroups below which the job's processes are: `user` of each step."""
+    return sorted(job.glob("step_*/user"))
+
+
+def tasks(job: Path) -> list[Path]:
+    """The cgroups that are frozen to stop the job."""
+    return sorted(job.glob("step_*/user/task_*"))
+
+
+def processes(job: Path) -> list[int]:
+    """The job's processes."""
+    found: list[int] = []
+    for path in tasks(job):
+        with contextlib.suppress(OSError):  # it has just ended
+            found += map(int, (path / "cgroup.procs").read_text().split())
+    return found
+
+
+def missing_controllers(job: Path) -> list[str]:
+    """What Slurm was not given for its job's processes: without `cpu` the kernel side cannot tell them from others."""
+    try:
+        there = [set((part / "cgroup.controllers").read_text().split()) for part in parts(job)]
+    except OSError:  # a step has just ended
+        return []
+    return [name for name in _NEEDED if not all(name in given for given in there)]

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A job of Slurm is a job, by its id, with nothing changed in its script; slurmstepd is no part of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ctl.kernel import trace
+from ctl.node import protocol
+from tests import slurm
+from tests.kselftest import ktap
+from tests.kselftest.command import TIMEOUT, agent, refused
+from tests.kselftest.node import loaded, spawned
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_SPIN = "srun taskset -c 1 sh -c 'while :; do :; done'"  # with two busy CPUs all else is slow in the emulator
+_SLEEP = "srun sleep 1000"
+_LIMIT = 120.0  # seconds for what takes a few: the emulator's host may be busy
+_begun = contextlib.ExitStack()  # Slurm, from the first test to the last
+
+
+@cache
+def _job(jid: str) -> Path:
+    """A job's cgroup, as Slurm makes it: its processes have the id in their environment."""
+    for procs in _CGROUPS.glob(f"{slurm.SCOPES}/*/step_*/user/**/cgroup.procs"):
+        with contextlib.suppress(OSError):
+            for pid in procs.read_text().split():
+                if f"SLURM_JOB_ID={jid}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    return next(path for path in procs.parents if path.parent.match("*slurmstepd.scope"))
+    raise LookupError(f"Slurm runs no process of job {jid}")
+
+
+def _threads(jid: str, part: str) -> set[int]:
+    """Threads in this part of every step of a job."""
+    files = _job(jid).glob(f"step_*/{part}/**/cgroup.threads")
+    return {int(tid) for file in files for tid in file.read_text().split()}
+
+
+def _commands(jid: str) -> list[str]:
+    """What Slurm runs in a job."""
+    with contextlib.suppress(OSError, LookupError):
+        return sorted(Path(f"/proc/{tid}/comm").read_text().strip() for tid in _threads(jid, "user"))
+    return []
+
+
+def _frozen(jid: str) -> bool:
+    """Whether all of a job's processes are frozen."""
+    with contextlib.suppress(OSError, LookupError):  # it has just ended
+        events = [path.read_text() for path in _job(jid).glob("step_*/user/task_*/cgroup.events")]
+        return bool(events) and all("frozen 1" in text or "populated 0" in text for text in events)
+    return False
+
+
+def _asked(operation: str) -> list[dict[str, Any]]:
+    """What `ctl jobs` or `ctl tasks` prints, without starting a ctl: the emulator takes seconds for that."""
+    with protocol.Client(timeout=TIMEOUT) as client:
+        answer: list[dict[str, Any]] = client.call(operation)
+        return answer
+
+
+def _jobs() -> dict[str, tuple[str, str]]:
+    """Where each job comes from, and whose it is."""
+    return {row["jid"]: (row["from"], row["user"]) for row in _asked("jobs")}
+
+
+def _decided(jid: str) -> Iterator[dict[str, Any]]:
+    """Tasks in the kernel's decisions, while the job's slurmstepd is made to wake up where the job's tasks spin."""
+    for tid in _threads(jid, "slurm"):
+        os.sched_setaffinity(tid, {1})  # on an idle CPU nothing is decided
+    end = time.monotonic() + _LIMIT
+    asking = f"while scontrol listpids {jid} >/dev/null; do :; done"
+    with protocol.Client(timeout=TIMEOUT) as client, spawned("sh", "-c", asking):
+        for record in client.stream_raw("trace"):
+            decision = trace.decode(record)
+            yield from filter(None, (decision["task"], decision["running"], *decision["queue"]))
+            assert time.monotonic() < end, f"not seen in decisions within {_LIMIT:g} s"
+
+
+@contextlib.contextmanager
+def _spinning(place: str, owner: str = "root") -> Iterator[int]:
+    """A process that spins in this cgroup, of which the top is this user's; its pid. No Slurm is needed for that."""
+    path, made = _CGROUPS, []
+    for name in place.split("/"):
+        (path / "cgroup.subtree_control").write_text("+cpu +memory")
+        path /= name
+        if not path.exists():
+            path.mkdir()
+            shutil.chown(path, owner)
+            made.append(path)
+    try:
+        with spawned("sh", "-c", "while :; do :; done", cgroup=path, cpu=1) as process:
+            yield process.pid
+    finally:
+        for path in reversed(made):
+            ktap.until(lambda path=path: _removed(path), f"{path} is removed")  # type: ignore[misc]
+
+
+def _removed(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        path.rmdir()
+    return not path.exists()
+
+
+def names() -> None:
+    """What has the place and the names of Slurm's job is one; what has not, or is not root's, is local."""
+    places = {
+        "system.slice/slurmstepd.scope/job_7/step_0/user/task_0": True,
+        "system.slice/slurmstepd.scope/job_7/step_0/slurm": False,
+        "system.slice/slurmstepd.scope/s8Y1M7ZKWCEB00/step_batch/user/task_special": True,
+        "system.slice/slurmstepd.scope/job_7/some/user/task_0": False,
+        "system.slice/my-slurmstepd.scope/job_6/step_0/user/task_0": False,
+        "a/b/node-1_slurmstepd.scope/job_8/step_batch/user/task_special": True,
+    }
+    with loaded() as scheduler, contextlib.ExitStack() as stack:
+        pids = {stack.enter_context(_spinning(place)): parallel for place, parallel in places.items()}
+        pids[stack.enter_context(_spinning("lent/slurmstepd.scope/job_5/step_0/user/task_0", "nobody"))] = False
+        found: dict[int, bool] = {}
+
+        def all_seen() -> bool:
+            snap = scheduler.snapshot(1)
+            found.update({task["tid"]: task["parallel"] for task in (snap["running"], *snap["queue"]) if task})
+            return found.keys() >= pids.keys()
+
+        ktap.until(all_seen, "all were seen on their CPU", _LIMIT)
+        ktap.expect({pid: found[pid] for pid in pids}, pids, "parallel")
+
+
+def _classes(jid: str) -> tuple[set[bool], set[bool]]:
+    """What the kernel takes a job's processes for, and its slurmstepd: parallel?"""
+    inside, beside = _threads(jid, "user"), _threads(jid, "slurm")
+    classes: tuple[set[bool], set[bool]] = set(), set()
+    for task in _decided(jid):
+        for tids, found in zip((inside, beside), classes, strict=True):
+            if task["tid"] in tids:
+                found.add(task["parallel"])
+        if all(classes):
+            break
+    return classes
+
+
+def begun_after_load() -> None:
+    """slurmd is started after ctl load: its jobs are jobs, their processes parallel, slurmstepd is local."""
+    if not slurm.installed():
+        raise ktap.Skip("this image has no Slurm")
+    with agent():
+        _begun.enter_context(slurm.running(slurm.Settings(cpus=4)))
+        first = slurm.sbatch(_SPIN, "--ntasks=1")
+        ktap.until(lambda: "sh" in _commands(first), "the first job's task runs", _LIMIT)
+        ktap.expect(_classes(first), ({True}, {False}), "parallel: the job's processes, slurmstepd")
+        slurm.cancel(first)
+        second = slurm.sbatch(_SLEEP, "--ntasks=2")
+        ktap.until(lambda: _commands(second).count("sleep") == 2, "the second job's tasks run", _LIMIT)
+        third = slurm.sbatch(_SLEEP, "--ntasks=1", "--uid=daemon", "--chdir=/tmp")
+        both = {second: ("slurm", "root"), third: ("slurm", "daemon")}
+        ktap.until(lambda: _jobs() == both, "two jobs, by their ids, and their users", _LIMIT)
+        of_second = {row["tid"] for row in _asked("tasks") if row["jid"] == second}
+        ktap.expect(of_second, _threads(second, "user"), "tasks of the second job")
+        refused("run", "--job", third, "--", "true", words=(third, "Slurm's", "choose another"))
+        slurm.cancel(second)
+        ktap.until(lambda: list(_jobs()) == [third], "the second job is gone", _LIMIT)
+        slurm.cancel(third)
+        ktap.until(lambda: _jobs() == {}, "so is the third", _LIMIT)
+
+
+def stopped_and_let_go() -> None:
+    """ctl load finds the jobs there are; one is stopped, slurmstepd is not, and it goes on when the agent is killed."""
+    if not slurm.installed():
+        raise ktap.Skip("this image has no Slurm")
+    jobs = [slurm.sbatch(_SLEEP, "--ntasks=1") for _ in range(2)]
+    ktap.until(lambda: all("sleep" in _commands(jid) for jid in jobs), "both run", _LIMIT)
+    with agent("mpl=1", "epoch_ms=300", policy="poly") as pid:
+        ktap.expect(sorted(_jobs()), sorted(jobs), "jobs that were there before")
+        ktap.until(lambda: any(map(_frozen, jobs)), "one is stopped", _LIMIT)
+        stopped = next(filter(_frozen, jobs))
+        assert "frozen 0" in (_job(stopped) / "cgroup.events").read_text(), "slurmstepd is frozen, too"
+        before = _threads(stopped, "user")
+        with spawned("srun", f"--jobid={stopped}", "--overlap", "--ntasks=1", "sleep", "1000"):
+            ktap.until(lambda: _threads(stopped, "user") > before, "something joins it", _LIMIT)
+            ktap.until(lambda: _frozen(stopped), "and is stopped with it", _LIMIT)
+            os.kill(pid, signal.SIGKILL)
+            ktap.until(lambda: not any(map(_frozen, jobs)), "it goes on without the agent", _LIMIT)
+            ktap.until(lambda: _commands(stopped).count("sleep") == 2, "and so does what joined it", _LIMIT)
+        ktap.until(lambda: not Path("/run/cosched/agent.json").exists(), "the supervisor cleaned up")
+        ktap.expect([slurm.state(jid) for jid in jobs], ["RUNNING", "RUNNING"], "the jobs, for Slurm")
+    with agent("mpl=1", "epoch_ms=300", policy="poly"):
+        ktap.until(lambda: any(map(_frozen, jobs)), "one is stopped again", _LIMIT)
+        slurm.cancel(next(filter(_frozen, jobs)))
+        ktap.until(lambda: len(_jobs()) == 1 and not any(_frozen(jid) for jid in _jobs()), "the other goes on", _LIMIT)
+        slurm.cancel(*jobs)
+
+
+if __name__ == "__main__":
+    with _begun:
+        ktap.run(names, begun_after_load, stopped_and_let_go)
