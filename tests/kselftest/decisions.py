@@ -93,7 +93,8 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     groups = JobCgroups()
     groups.prepare()
-    fields = knobs.encode(policy.defaults(), "csm")
+    # rule prio lets whoever records have a turn every 10 ms
+    fields = knobs.encode({**policy.defaults(), "starve_ms": 10}, "csm")
     with Scheduler.load(
         _OBJECT, fields, jobs_cgid=groups.cgid, jobs_level=groups.level, watchdog_ms=30000
     ) as scheduler:

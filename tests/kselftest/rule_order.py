@@ -10,6 +10,7 @@ from tests.kselftest import ktap
 from tests.kselftest.node import Recorder, job, loaded, mismatches, spawned
 
 _SECONDS = 60.0  # per rule, at most; an idle host needs one
+_STARVE_MS = 10  # rule prio lets whoever records have a turn that often
 _MOST = 100  # decisions that are taken again: an emulated CPU needs a second for them; `just replay` takes them all
 
 
@@ -26,7 +27,7 @@ def _ordered(overload: str) -> None:
     recorders: dict[str, Recorder] = {}
     with (
         job("order") as cgroup,
-        loaded(sensors="on", overload=overload, top_ms=5) as scheduler,
+        loaded(sensors="on", overload=overload, top_ms=5, starve_ms=_STARVE_MS) as scheduler,
         spawned(mix, "300", "3", str(cgroup / "cgroup.procs")),
         spawned(mix, "300", "1"),
     ):
