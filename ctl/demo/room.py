@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["COUNTERS", "child", "counters", "kb_of", "meminfo", "settled"]
+__all__ = ["COUNTERS", "child", "counters", "kb_of", "meminfo", "push_out", "settled"]
 
 COUNTERS: Final = ("pgmajfault", "pswpin", "pswpout")
 _NO_DISK: Final = ("/dev/", "/proc/", "/run/", "/sys/")
@@ -50,14 +50,19 @@ def settled(holder: Path, room_kb: int) -> Iterator[str]:
         raise OSError(ctypes.get_errno(), "mlockall")
     os.sync()
     files = sorted(_mapped_files())
-    with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
-        _write("/sys/devices/system/node/node0/reclaim", f"{meminfo('MemTotal')}K swappiness=max")
+    push_out()
     with child([str(holder), str(room_kb), *files], stdout=subprocess.PIPE) as holding:
         assert holding.stdout is not None
         said = holding.stdout.readline().decode().strip()
         if not said:
             raise SystemExit("hold_memory failed")
         yield said
+
+
+def push_out() -> None:
+    """Send what is not locked to swap; what was used a little since the last time stays, and goes the next time."""
+    with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
+        _write("/sys/devices/system/node/node0/reclaim", f"{meminfo('MemTotal')}K swappiness=max")
 
 
 def _mapped_files() -> set[str]:
