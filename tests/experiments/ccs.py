@@ -79,7 +79,7 @@ def _boot(cases: Sequence[Case], kept: Kept, console: Console) -> int:
         assert guest.stdout
         began = time.monotonic()
         for line in guest.stdout:
-            run = json.loads(line)
+            run = json.loads(line) | {"host_load": os.getloadavg()[0]}
             kept.add(run)
             console.print(_told(run, time.monotonic() - began), highlight=False)
             began = time.monotonic()

@@ -147,10 +147,13 @@ class Bench:
     """The two nodes, and what was compiled for them."""
 
     def __init__(self) -> None:
+        began = [time.monotonic()]
         _compile()
+        began.append(_lap("compiled", began))
         self.nodes = [Node(name) for name in _NODES]
         self.loops_per_ms = int(_run(str(plan.WORK / "local_user"), "calibrate"))
         self._jobs: list[Job] = []
+        _lap("calibrated", began)
         self._wanted: tuple[tuple[str, float], bool] | None = None  # what these jobs are
 
     def both(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
@@ -183,13 +186,16 @@ class Bench:
         wanted = (workload.jobs, config.policy is not None)
         if wanted != self._wanted:
             self.dismiss()
+        began = time.monotonic()
         self.prepare(workload, config)
+        _lap("scheduler", [began])
         if wanted != self._wanted:
             mix = plan.MIXES[workload.mix]
             self._jobs = [Job(f"{n}-{kernel}", kernel, workload.size, wanted[1]) for n, kernel in enumerate(mix, 1)]
             self._wanted = wanted
             for job in self._jobs:
                 job.wait_ready()
+                _lap(f"job {job.jid}", [began])
         return self._jobs
 
     def dismiss(self) -> None:
@@ -206,12 +212,12 @@ class Bench:
         workload, config = plan.EXPERIMENTS[case.experiment].workload(case.workload), plan.CONFIGS[case.config]
         laps = [time.monotonic()]
         jobs = self._crew(workload, config)
-        laps.append(time.monotonic())
+        laps.append(_lap(f"{case.workload}, {case.config}: jobs at their gates", laps))
         self.both("brake", *({"part": 1 - weight} for weight in workload.weights))
         available = self.both("settle", *({"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms))
-        laps.append(time.monotonic())
+        laps.append(_lap("the memory is as it should be", laps))
         found = self._watched(jobs, workload, Users(self.nodes, workload, case.repetition, self.loops_per_ms))
-        laps.append(time.monotonic())
+        laps.append(_lap("run", laps))
         if not all(job.ended for job in jobs):
             self.dismiss()
         for job in jobs:
@@ -295,6 +301,13 @@ class Bench:
         self.both("unsettle")
         self.both("close_gates")
         return {"jobs": jobs, "locals": users}
+
+
+def _lap(what: str, laps: Sequence[float]) -> float:
+    """Tell what has been reached, and how long it took since the last of these; returns now."""
+    now = time.monotonic()
+    print(f"{what}: {now - laps[-1]:.1f} s", file=sys.stderr, flush=True)
+    return now
 
 
 def _summed(local: dict[str, Any]) -> dict[str, Any]:

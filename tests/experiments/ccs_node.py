@@ -35,6 +35,7 @@ __all__ = ["main"]
 _PORT: Final = 7077  # where local users of the other node ask for bytes
 _ROOM_OFF: Final = 0.03  # of the room: what may be available besides
 _KEY_S: Final = 1.0  # between two keys
+_HUGE_PAGES: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _LARGEST: Final = 60000  # bytes in an answer
 _BRAKE_PERIOD_S: Final = 0.01
 _CONTEXT: Final = ("verdict", "effective", "why", "mem", "m")
@@ -191,6 +192,7 @@ def _run(*command: str) -> None:
 def main() -> int:
     """Serve until the input ends."""
     threading.stack_size(1 << 18)  # all memory is locked, stacks are too
+    _HUGE_PAGES.write_text("never")  # one fault, one page
     helper = Helper()
     Path(WORK).mkdir(exist_ok=True)
     for line in sys.stdin:

@@ -38,7 +38,7 @@ IDLE_S: Final = 2  # until a user who does nothing is gone
 PERIOD_MS: Final = 200  # one cycle of a local user, undisturbed
 PASS_S: Final = 10.0  # in which an undisturbed local user has gone once through all of its memory
 SAMPLES_HZ: Final = 250
-LIMIT_S: Final = 240  # then a run is ended, and says which jobs had not
+LIMIT_S: Final = 150  # then a run is ended, and says which jobs had not
 
 SCALES: Final = (
     ("nodes", "16 (8 in C(.15), C(.25) slower)", "2 virtual machines of 1 emulated CPU each"),
@@ -85,10 +85,10 @@ class Kernel:
 
 
 KERNELS: Final = {
-    "is": Kernel(0.20, 16, 6),
-    "mg": Kernel(0.18, 20, 4),
-    "cg": Kernel(0.17, 20, 6),
-    "ep": Kernel(0.16, 20, 12),
+    "is": Kernel(0.20, 12, 6),
+    "mg": Kernel(0.18, 15, 4),
+    "cg": Kernel(0.17, 15, 6),
+    "ep": Kernel(0.16, 15, 12),
 }
 MIXES: Final = {  # by how much they communicate, as CCS table 3
     "COM_L": ("ep", "mg", "ep", "cg", "ep", "ep"),

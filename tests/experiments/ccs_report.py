@@ -45,10 +45,12 @@ def _mean(results: Results, workload: str, config: str, key: str) -> Mean | None
 def markdown(experiment: Experiment, results: Results, command: str) -> str:
     """All of it as a file of results/."""
     commits = ", ".join(dict.fromkeys(str(run["commit"]) for run in results.runs))
+    loads = [float(run["host_load"]) for run in results.runs if "host_load" in run]
+    busy = f" The host's load was {min(loads):.1f} to {max(loads):.1f}; two machines make 2." if loads else ""
     parts = [
         f"# {experiment.title}",
         f"`{command}` at {commits}: means of runs ± half a 95 % confidence interval. Every configuration had the same "
-        "jobs and, run by run, the same local users.",
+        f"jobs and, run by run, the same local users.{busy}",
         _table(*table(experiment, results)),
         f"![Speedup and slowdown]({experiment.name}.png)",
     ]
