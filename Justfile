@@ -29,10 +29,10 @@ cluster N="2" *OPTIONS: setup
 bench *OPTIONS: setup
     @.venv/bin/python -m tests.bench {{ OPTIONS }}
 
-# Run an experiment on a cluster of virtual machines: `waiting`; OPTIONS are its own
+# Run an experiment on a cluster of virtual machines: `waiting`, `waiting-jobs`, `ccs-modules`, `ccs-share`, `ccs-hetero`; OPTIONS are its own
 [no-exit-message]
 experiment NAME *OPTIONS: setup
-    @.venv/bin/python -m tests.experiments.{{ NAME }} {{ OPTIONS }}
+    @.venv/bin/python -m tests.experiments.{{ replace(NAME, "-", "_") }} {{ OPTIONS }}
 
 # Two MPI jobs and a local task in too little memory, under the kernel's scheduler, rr and csm: which is better, and by how much
 [no-exit-message]

@@ -210,6 +210,8 @@ _KNOBS = (
          "CCS eq. 4, B-CCS-22", unit="jobs", high=1000),
     Knob("speed", "number", 0, "this node's speed, of which W is made among the nodes of a cluster; 0: as measured",
          "CCS eq. 1", high=100000),
+    Knob("memory_mb", "integer", 0, "this node's memory, of which M_Paral is made; 0: all there is",
+         "CCS eq. 5", unit="MB", high=500_000),
     Knob("local_user", "choice", "auto", "is a local user present? auto: by keyboard, mouse and terminals",
          "CCS §4.4", choices=("auto", "on", "off")),
     Knob("local_idle_s", "integer", 60, "without input for so long a local user is gone",

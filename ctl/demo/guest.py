@@ -16,7 +16,6 @@ starts with the same memory and pages on the swap device alone.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -26,8 +25,9 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
+from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, settled
 from ctl.demo.scenario import EEVDF, Job, Scenario
 from ctl.node.protocol import Client
 
@@ -37,13 +37,8 @@ _SOURCES: Final = Path(__file__).resolve().parents[2] / "tests" / "progs"
 _COMPILERS: Final = {"mpi_sweep": "mpicc.mpich", "local_task": "gcc", "hold_memory": "gcc"}
 _WORK: Final = Path("/run/cosched-demo")  # a tmpfs: nothing here waits for the image's disk
 _RESULT: Final = Path("/out/result.json")
-_COUNTERS: Final = ("pgmajfault", "pswpin", "pswpout")
-_NO_DISK: Final = ("/dev/", "/proc/", "/run/", "/sys/")
 _TICK_S: Final = 1.0  # between two lines of progress
 _ROOM_OFF: Final = 0.05  # of the room: what the available memory may differ from it when the jobs begin
-_MIN_FREE_KB: Final = 2048  # the kernel's own reserve, which MemAvailable leaves out, is 20 times that for huge pages
-_PER_CPU_FRACTION: Final = 2048  # of memory: free pages a CPU keeps for itself, uncounted; by default an eighth of it
-_MCL_CURRENT, _MCL_FUTURE = 1, 2
 
 
 class Stage:
@@ -79,9 +74,9 @@ class Stage:
                 running.wait_ready()
             self.tell("settle")
             if self.top and self.config != EEVDF:
-                stack.enter_context(_child(["ctl", "top"]))
+                stack.enter_context(child(["ctl", "top"]))
             agent = _Agent() if self.config != EEVDF else None
-            held = stack.enter_context(_settled(self.scenario.room * 1024))
+            held = stack.enter_context(settled(_WORK / "hold_memory", self.scenario.room * 1024))
             commit = os.environ.get("COSCHED_COMMIT", "unknown")
             return {"config": self.config, "commit": commit, "held": held, **self._measure(stack, agent)}
 
@@ -94,20 +89,20 @@ class Stage:
     def _measure(self, stack: contextlib.ExitStack, agent: _Agent | None) -> dict[str, Any]:
         task = self.scenario.local
         sizes = (task.period_ms, task.work_ms, task.kb, task.pages_per_wake)
-        available = _meminfo("MemAvailable")
+        available = meminfo("MemAvailable")
         if abs(available - self.scenario.room * 1024) > self.scenario.room * 1024 * _ROOM_OFF:
             raise SystemExit(
                 f"{available} KB are available to begin with, not the {self.scenario.room} MB that should be"
             )
-        local = stack.enter_context(_child([str(_WORK / "local_task"), *map(str, sizes)], stdout=subprocess.PIPE))
-        before = _counters()
+        local = stack.enter_context(child([str(_WORK / "local_task"), *map(str, sizes)], stdout=subprocess.PIPE))
+        before = counters()
         opened = time.monotonic()
         self.gate.touch()
         try:
             self._watch(opened, agent)
         finally:
             self.gate.unlink()
-        after = _counters()
+        after = counters()
         local.send_signal(signal.SIGTERM)
         output, _ = local.communicate()
         return {
@@ -115,12 +110,12 @@ class Stage:
             "jobs": {name: job.outcome() for name, job in self.jobs.items()},
             "timeline": self.timeline,
             "local": json.loads(output),
-            "node": {"available_kb": available, **{name: after[name] - before[name] for name in _COUNTERS}},
+            "node": {"available_kb": available, **{name: after[name] - before[name] for name in COUNTERS}},
         }
 
     def _watch(self, opened: float, agent: _Agent | None) -> None:
         """Follow the jobs, and what the agent says of the memory, until the last job has ended."""
-        swapped, told, running = _counters()["pswpin"], opened, len(self.jobs)
+        swapped, told, running = counters()["pswpin"], opened, len(self.jobs)
         with selectors.DefaultSelector() as selector:
             sources: list[_RunningJob | _Agent] = [*self.jobs.values(), *([agent] if agent else [])]
             for source in sources:
@@ -137,7 +132,7 @@ class Stage:
                             "seconds": round(told - opened, 1),
                             "jobs": {name: job.progress() for name, job in self.jobs.items()},
                             "swapped_kb": {name: job.swapped_kb() for name, job in self.jobs.items()},
-                            "swapins": _counters()["pswpin"] - swapped,
+                            "swapins": counters()["pswpin"] - swapped,
                             "overloaded": agent.overloaded if agent else None,
                         }
                     )
@@ -206,7 +201,7 @@ class _RunningJob:
     def swapped_kb(self) -> int:
         """Return how much of its ranks' memory is on swap."""
         pids = [line.split()[1].decode() for line in self.text.splitlines() if line.startswith(b"rank ")]
-        return sum(_kb_of(f"/proc/{pid}/status", "VmSwap") or 0 for pid in pids)
+        return sum(kb_of(f"/proc/{pid}/status", "VmSwap") or 0 for pid in pids)
 
     def outcome(self) -> dict[str, Any]:
         """Return what the job measured of itself."""
@@ -217,46 +212,9 @@ class _RunningJob:
 
 
 @contextlib.contextmanager
-def _child(argv: list[str], stdout: int | IO[bytes] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program that is gone when the block ends."""
-    process = subprocess.Popen(argv, stdin=None if stdout is None else subprocess.DEVNULL, stdout=stdout)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-@contextlib.contextmanager
 def _started(argv: list[str]) -> Iterator[_RunningJob]:
-    with _child(argv, stdout=subprocess.PIPE) as process:
+    with child(argv, stdout=subprocess.PIPE) as process:
         yield _RunningJob(process)
-
-
-@contextlib.contextmanager
-def _settled(room_kb: int) -> Iterator[str]:
-    """Hold all memory but the room, until the block ends; yield what hold_memory says of it."""
-    _write("/proc/sys/vm/page-cluster", "0")  # one fault, one page: no read-ahead to guess right or wrong
-    _write("/proc/sys/vm/min_free_kbytes", str(_MIN_FREE_KB))
-    _write("/proc/sys/vm/percpu_pagelist_high_fraction", str(_PER_CPU_FRACTION))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:  # the measuring program takes no part in the paging
-        raise OSError(ctypes.get_errno(), "mlockall")
-    os.sync()
-    files = sorted(_mapped_files())
-    with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
-        _write("/sys/devices/system/node/node0/reclaim", f"{_meminfo('MemTotal')}K swappiness=max")
-    with _child([str(_WORK / "hold_memory"), str(room_kb), *files], stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        said = holder.stdout.readline().decode().strip()
-        if not said:
-            raise SystemExit("hold_memory failed")
-        yield said
 
 
 def _compile_programs() -> None:
@@ -267,43 +225,6 @@ def _compile_programs() -> None:
 
 def _ctl(*args: str) -> None:
     subprocess.run(["ctl", *args], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-
-
-def _mapped_files() -> set[str]:
-    """Return the files that running processes execute or map."""
-    files = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):  # a process that ends meanwhile
-            files |= {line.split(None, 5)[5] for line in maps.read_text().splitlines() if " /" in line}
-    return {name for name in files if not name.startswith(_NO_DISK) and os.path.isfile(name)}
-
-
-def _counters() -> dict[str, int]:
-    lines = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    return {name: int(value) for name, value in lines if name in _COUNTERS}
-
-
-def _meminfo(name: str) -> int:
-    kb = _kb_of("/proc/meminfo", name)
-    assert kb is not None
-    return kb
-
-
-def _kb_of(path: str, name: str) -> int | None:
-    """Return the number behind a name in a file of /proc; None where it is not, or the file is gone."""
-    with contextlib.suppress(OSError):
-        for line in Path(path).read_text().splitlines():
-            if line.startswith(name + ":"):
-                return int(line.split()[1])
-    return None
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
 
 
 def main(argv: list[str]) -> int:

@@ -147,9 +147,13 @@ class SocialContract:
         """This node's, by the knob or as measured."""
         return float(self._knob("speed")) or self.measured
 
+    def memory_size(self) -> int:
+        """M of this node, bytes: by the knob, where part of it is held for good, or all there is."""
+        return (int(self._knob("memory_mb")) << 20) or self._total
+
     def pool(self) -> int:
         """M_Paral, bytes."""
-        least = min(self._total, self._others[2] or self._total)
+        least = min(self.memory_size(), self._others[2] or self.memory_size())
         return set_memory.pool_size(least, float(self._knob("share_l")))
 
     # local user
@@ -265,7 +269,7 @@ class SocialContract:
 
     def _describe(self) -> None:
         if self.peers is not None and self.speed():
-            self.peers.describe(self.speed(), self._total, float(self._knob("share_l")))
+            self.peers.describe(self.speed(), self.memory_size(), float(self._knob("share_l")))
 
     def decided(self, jid: str, state: str, why: str, elsewhere: bool) -> None:
         """Listener: what a job is to be here."""

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What makes measurements in little memory comparable: the same room to begin with, and pages on the swap device alone.
+
+What idles is pushed out to swap, program files are locked in memory, and all but the room is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+__all__ = ["COUNTERS", "child", "counters", "kb_of", "meminfo", "push_out", "settled"]
+
+COUNTERS: Final = ("pgmajfault", "pswpin", "pswpout")
+_NO_DISK: Final = ("/dev/", "/proc/", "/run/", "/sys/")
+_MIN_FREE_KB: Final = 2048  # the kernel's own reserve, which MemAvailable leaves out, is 20 times that for huge pages
+_PER_CPU_FRACTION: Final = 2048  # of memory: free pages a CPU keeps for itself, uncounted; by default an eighth of it
+_MCL_CURRENT, _MCL_FUTURE = 1, 2
+
+
+@contextlib.contextmanager
+def child(argv: list[str], stdout: int | IO[bytes] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program that is gone when the block ends."""
+    process = subprocess.Popen(argv, stdin=None if stdout is None else subprocess.DEVNULL, stdout=stdout)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def settled(holder: Path, room_kb: int) -> Iterator[str]:
+    """Hold all memory but the room, until the block ends; `holder`: tests/progs/hold_memory.c; yield what it says."""
+    _write("/proc/sys/vm/page-cluster", "0")  # one fault, one page: no read-ahead to guess right or wrong
+    _write("/proc/sys/vm/min_free_kbytes", str(_MIN_FREE_KB))
+    _write("/proc/sys/vm/percpu_pagelist_high_fraction", str(_PER_CPU_FRACTION))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:  # the measuring program takes no part in the paging
+        raise OSError(ctypes.get_errno(), "mlockall")
+    os.sync()
+    files = sorted(_mapped_files())
+    push_out()
+    with child([str(holder), str(room_kb), *files], stdout=subprocess.PIPE) as holding:
+        assert holding.stdout is not None
+        said = holding.stdout.readline().decode().strip()
+        if not said:
+            raise SystemExit("hold_memory failed")
+        yield said
+
+
+def push_out() -> None:
+    """Send what is not locked to swap; what was used a little since the last time stays, and goes the next time."""
+    with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
+        _write("/sys/devices/system/node/node0/reclaim", f"{meminfo('MemTotal')}K swappiness=max")
+
+
+def _mapped_files() -> set[str]:
+    """Return the files that running processes execute or map."""
+    files = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):  # a process that ends meanwhile
+            files |= {line.split(None, 5)[5] for line in maps.read_text().splitlines() if " /" in line}
+    return {name for name in files if not name.startswith(_NO_DISK) and os.path.isfile(name)}
+
+
+def counters() -> dict[str, int]:
+    """COUNTERS, since boot."""
+    lines = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return {name: int(value) for name, value in lines if name in COUNTERS}
+
+
+def meminfo(name: str) -> int:
+    """A size of /proc/meminfo, KB."""
+    kb = kb_of("/proc/meminfo", name)
+    assert kb is not None
+    return kb
+
+
+def kb_of(path: str, name: str) -> int | None:
+    """Return the number behind a name in a file of /proc; None where it is not, or the file is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path(path).read_text().splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1])
+    return None
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The experiments of CCS §5 on clusters of virtual machines: `just experiment NAME`, a row of ccs_plan.EXPERIMENTS.
+
+A cluster is booted for each repetition and measures all that is missing of it (ccs_guest.py). Runs are kept one by one
+in build/experiments/NAME.jsonl as they come, so an experiment that was interrupted, or is to have more repetitions,
+goes on where it was. Guests run in real time: figures hold for a host that does nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tests.experiments import ccs_plan as plan
+from tests.experiments import ccs_report as report
+from tests.experiments.ccs_claims import CLAIMS, Results, check
+from tests.experiments.ccs_plan import Case, Experiment
+
+__all__ = ["Kept", "directions", "main"]
+
+_REPO: Final = Path(__file__).resolve().parents[2]
+_MACHINES: Final = ("--cpus", "1", "--memory", "640", "--swap", "512:2")
+_BOOT_S, _CASE_S = 300, 420  # the most that booting and compiling, and a run, may take
+_TRIES: Final = 3  # clusters that end without a single run, before it is given up
+
+Run = dict[str, Any]
+
+
+class Kept:
+    """The runs that were made, in a file of their own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.runs: list[Run] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def add(self, run: Run) -> None:
+        """Keep one more, on the disk at once."""
+        self.runs.append(run)
+        with self.path.open("a") as file:
+            file.write(json.dumps(run) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def has(self, case: Case) -> bool:
+        """Whether this run was made."""
+        return any((run["workload"], run["config"], run["repetition"])
+                   == (case.workload, case.config, case.repetition) for run in self.runs)
+
+
+def _measure(experiment: Experiment, kept: Kept, repetitions: int, names: tuple[str, ...], console: Console) -> None:
+    for repetition in range(repetitions):
+        tries = 0
+        while missing := [case for case in experiment.cases(repetition, names) if not kept.has(case)]:
+            before = len(kept.runs)
+            status = _boot(missing, kept, console)
+            tries = tries + 1 if len(kept.runs) == before else 0
+            if tries == _TRIES:
+                raise SystemExit(status or 1)
+
+
+def _boot(cases: Sequence[Case], kept: Kept, console: Console) -> int:
+    """Measure cases on a fresh cluster; its exit status. What it measured before it failed is kept."""
+    wanted = json.dumps([{name: getattr(case, name) for name in case.__dataclass_fields__} for case in cases])
+    command = [str(_REPO / "vm/cluster"), "2", *_MACHINES, "--timeout", str(_BOOT_S + _CASE_S * len(cases)), "--"]
+    command += ["python3", "-m", "tests.experiments.ccs_guest", wanted]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
+        assert guest.stdout
+        began = time.monotonic()
+        for line in guest.stdout:
+            run = json.loads(line) | {"host_load": os.getloadavg()[0]}
+            kept.add(run)
+            console.print(_told(run, time.monotonic() - began), highlight=False)
+            began = time.monotonic()
+    return guest.returncode
+
+
+def _told(run: Mapping[str, Any], took: float) -> str:
+    what = f"{run['workload']}, {run['config']}, {run['repetition'] + 1}: {took:.0f} s"
+    if run["config"] == "alone":
+        return what
+    faults = sum(node["pgmajfault"] for node in run["nodes"])
+    return f"{what}, jobs {run['makespan_s']:.0f} s, {faults:,} faults, p99 {run['latency'].get('p99', 0):.0f} ms"
+
+
+def directions(runs: Sequence[Run], workload: str, of: str, to: str) -> tuple[bool, str]:
+    """Whether `of` is not worse than `to` for the jobs or in faults; a run that is worse in both is a step back."""
+    found = {run["config"]: run for run in runs if run["workload"] == workload}
+    time_s = {name: statistics.mean(job["seconds"] or plan.LIMIT_S for job in found[name]["jobs"]) for name in (of, to)}
+    faults = {name: sum(node["pgmajfault"] for node in found[name]["nodes"]) for name in (of, to)}
+    words = (f"{workload}: a job takes {time_s[of]:.1f} s under {of}, {time_s[to]:.1f} s under {to}; "
+             f"{faults[of]:,} and {faults[to]:,} major faults")
+    return time_s[of] <= time_s[to] or faults[of] <= faults[to], words
+
+
+def _show(experiment: Experiment, results: Results, console: Console) -> None:
+    headings, rows = report.table(experiment, results)
+    shown = Table(*headings, title=experiment.title)
+    for row in rows:
+        shown.add_row(*row)
+    console.print(shown)
+    for verdict in check(CLAIMS[experiment.name], results):
+        console.print(report.verdict_line(verdict), highlight=False)
+
+
+def _keep(experiment: Experiment, results: Results, command: str) -> None:
+    place = _REPO / "results" / experiment.name
+    place.with_suffix(".json").write_text(
+        json.dumps({"command": command, "scales": plan.SCALES, "runs": results.runs}, indent=1) + "\n")
+    report.plot(experiment, results, place.with_suffix(".png"))
+    place.with_suffix(".md").write_text(report.markdown(experiment, results, command))
+
+
+def main(name: str) -> None:
+    """The command line of one experiment."""
+    experiment = plan.EXPERIMENTS[name]
+
+    @click.command(help=f"{experiment.title}, on two virtual machines with one CPU each.",
+                   context_settings={"help_option_names": ["-h", "--help"]})
+    @click.option("--repeat", default=5, show_default=True, type=click.IntRange(1, 100), metavar="N",
+                  help="Runs of each; those made before count.")
+    @click.option("--only", default="", metavar="LIST",
+                  help="Workloads and configurations to measure, with commas between them; at least one of either.")
+    @click.option("--fresh", is_flag=True, help="Forget the runs made before.")
+    @click.option("--short", is_flag=True, help=f"One run each of {', '.join(experiment.short)}; status 1 if the "
+                  "policy is worse both for the jobs and in page faults. Nothing is kept.")
+    @click.option("--keep", is_flag=True, help="Write table, plot, verdicts and runs to results/.")
+    def command(repeat: int, only: str, fresh: bool, short: bool, keep: bool) -> None:
+        console = Console(width=None if sys.stdout.isatty() else 240)
+        subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
+        kept = Kept(_REPO / f"build/experiments/{name}{'-short' if short else ''}.jsonl")
+        if fresh or short:
+            kept.path.unlink(missing_ok=True)
+            kept = Kept(kept.path)
+        if short:
+            _check_short(experiment, kept, console)
+            return
+        _measure(experiment, kept, repeat, tuple(filter(None, only.split(","))), console)
+        results = Results(kept.runs)
+        _show(experiment, results, console)
+        if keep:
+            _keep(experiment, results, f"just experiment {name} --repeat {repeat} --keep")
+
+    command()
+
+
+def _check_short(experiment: Experiment, kept: Kept, console: Console) -> None:
+    workload, to, of = experiment.short
+    cases = [Case(experiment.name, workload, config, 0) for config in (to, of)]
+    for _ in range(_TRIES):
+        missing = [case for case in cases if not kept.has(case)]
+        if not missing:
+            break
+        _boot(missing, kept, console)
+    else:
+        raise SystemExit(1)
+    well, words = directions(kept.runs, workload, of, to)
+    console.print(f"{words}: {'as it should be' if well else f'{of} is worse in both'}", highlight=False)
+    raise SystemExit(0 if well else 1)

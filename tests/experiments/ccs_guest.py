@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The experiments of CCS on their first node: `python3 -m tests.experiments.ccs_guest CASES`, a file of JSON.
+
+Measures each case and prints it as a line of JSON; what it is measured by is in ccs_node.py, on both nodes alike.
+Before the clock starts, all jobs of a run have been started and wait at their gates, and both nodes have the memory
+they should have. Gates open for the first jobs, and for each next one as soon as one has ended. Jobs stay for the next
+run if that has the same: starting them takes longer than a run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.experiments import ccs_plan as plan
+from tests.experiments.ccs_jobs import Job, together
+from tests.experiments.ccs_plan import Case, Workload
+
+__all__ = ["main"]
+
+_SOURCES: Final = Path(__file__).resolve().parents[1] / "progs"
+_NODES: Final = ("node1", "node2")
+_ALONE_S: Final = 8.0  # a local user that is measured alone
+_ROUNDS: Final = 30  # of comparing clocks
+_BASE_KNOBS: Final = {
+    "quantum": "policy", "memory": "policy", "events": "policy", "share_l": 0.5, "spin_ms": 2,
+    "local_idle_s": plan.IDLE_S,
+}
+_SPEED: Final = 1000.0  # the knob's value for the fastest node
+
+
+class Node:
+    """The helper on one node."""
+
+    def __init__(self, name: str) -> None:
+        command = ["python3", "-m", "tests.experiments.ccs_node"]
+        command = command if name == "node1" else ["ssh", name, *command]
+        self.name = name
+        self.events: list[dict[str, Any]] = []
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin and self._process.stdout
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._buffer = b""
+        self._results: list[Any] = []
+
+    def fileno(self) -> int:
+        """Readable when it says something."""
+        return self._answers.fileno()
+
+    def ask(self, op: str, **arguments: object) -> None:
+        """Ask for an operation; its result is to be taken before the next one is asked for."""
+        self._requests.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
+        self._requests.flush()
+
+    def result(self) -> Any:
+        """What the last one asked for gave; events that come before it are kept."""
+        while not self._results:
+            self.read()
+        return self._results.pop()
+
+    def call(self, op: str, **arguments: object) -> Any:
+        """Ask, and wait for the result."""
+        self.ask(op, **arguments)
+        return self.result()
+
+    def read(self) -> None:
+        """Take what it says."""
+        piece = os.read(self.fileno(), 1 << 20)
+        if not piece:
+            raise SystemExit(f"the helper on {self.name} has ended")
+        *lines, self._buffer = (self._buffer + piece).split(b"\n")
+        for said in map(json.loads, lines):
+            if "error" in said:
+                raise SystemExit(f"{self.name}: {said['error']}")
+            if "event" in said:
+                self.events.append(said)
+            else:
+                self._results.append(said["result"])
+
+
+class Users:
+    """The local users of a run: so many at a time, one on a node; who comes next comes to the other one."""
+
+    def __init__(self, nodes: Sequence[Node], workload: Workload, repetition: int, loops_per_ms: int) -> None:
+        self._nodes, self._workload, self._loops = nodes, workload, loops_per_ms
+        self._coming = plan.sessions(workload, repetition)
+        self._present: dict[str, str] = {}  # node -> profile
+        self.gone: list[dict[str, Any]] = []
+
+    def begin(self) -> None:
+        """The first come."""
+        for node in self._nodes[: self._workload.locals]:
+            self._come(node)
+
+    def _come(self, node: Node) -> None:
+        session = next(self._coming)
+        self._present[node.name] = session.profile
+        room = self._workload.rooms[self._nodes.index(node)]
+        other = self._nodes[1 - self._nodes.index(node)].name
+        node.call("start_local", argv=arguments(session, room, self._loops, other))
+
+    def look(self) -> None:
+        """Note who has gone, and let others come."""
+        for index, node in enumerate(self._nodes):
+            while node.events:
+                said = node.events.pop(0)["said"]
+                if said is None:
+                    raise SystemExit(f"a local user on {node.name} failed")
+                self.gone.append({"node": node.name, "profile": self._present.pop(node.name), **said})
+                other = self._nodes[1 - index]
+                self._come(node if other.name in self._present else other)
+
+    def end(self) -> list[dict[str, Any]]:
+        """All go; what they measured, latencies and all."""
+        for node in self._nodes:
+            if node.name in self._present and node.call("stop_local"):
+                while not node.events:
+                    node.read()
+            for event in node.events:
+                self.gone.append({"node": node.name, "profile": self._present.get(node.name), **event["said"]})
+            node.events.clear()
+        return self.gone
+
+
+def arguments(session: plan.Session, room: float, loops_per_ms: int, other: str) -> list[str]:
+    """The command line of local_user for a stay on a node with this part of ROOM_MB."""
+    profile = plan.PROFILES[session.profile]
+    kb = int(profile.memory * room * plan.ROOM_MB * 1024)
+    cycle_s = plan.PERIOD_MS / 1000
+    numbers = (
+        int(plan.PERIOD_MS * (1 - profile.cpu)), int(plan.PERIOD_MS * profile.cpu * loops_per_ms), kb,
+        int(kb / 4 * cycle_s / plan.PASS_S), max(1, round(session.seconds / cycle_s)), other,
+        max(8, int(profile.sent * cycle_s)), int(profile.received * cycle_s),
+    )
+    return [str(number) for number in numbers]
+
+
+class Bench:
+    """The two nodes, and what was compiled for them."""
+
+    def __init__(self) -> None:
+        began = [time.monotonic()]
+        _compile()
+        began.append(_lap("compiled", began))
+        self.nodes = [Node(name) for name in _NODES]
+        self.loops_per_ms = int(_run(str(plan.WORK / "local_user"), "calibrate"))
+        self._jobs: list[Job] = []
+        _lap("calibrated", began)
+        self._wanted: tuple[tuple[str, float], bool] | None = None  # what these jobs are
+
+    def both(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
+        """Have both do something at once; `per_node`: what they are told each."""
+        for index, node in enumerate(self.nodes):
+            node.ask(op, **arguments, **(per_node[index] if per_node else {}))
+        return [node.result() for node in self.nodes]
+
+    def ahead(self) -> float:
+        """How far node2's clock is ahead of node1's, seconds: by the quickest of some round trips."""
+        trips: list[tuple[float, float]] = []
+        for _ in range(_ROUNDS):
+            began = time.monotonic()
+            theirs = self.nodes[1].call("clock")
+            ended = time.monotonic()
+            trips.append((ended - began, theirs - (began + ended) / 2))
+        return min(trips)[1]
+
+    def prepare(self, workload: Workload, config: plan.Config) -> None:
+        """Load the scheduler, and slow down what is to be slower."""
+        own = [
+            {"memory_mb": int(plan.ROOM_MB * room), "speed": _SPEED * weight}
+            for room, weight in zip(workload.rooms, workload.weights, strict=True)
+        ]
+        knobs = [{"knobs": _BASE_KNOBS | each | config.knobs} for each in own]
+        self.both("policy", *knobs, name=config.policy)
+
+    def _crew(self, workload: Workload, config: plan.Config) -> list[Job]:
+        """The workload's jobs at their gates, under this scheduler: those that are there, or others in their place."""
+        wanted = (workload.jobs, config.policy is not None)
+        if wanted != self._wanted:
+            self.dismiss()
+        began = time.monotonic()
+        self.prepare(workload, config)
+        _lap("scheduler", [began])
+        if wanted != self._wanted:
+            mix = plan.MIXES[workload.mix]
+            self._jobs = [Job(f"{n}-{kernel}", kernel, workload.size, wanted[1]) for n, kernel in enumerate(mix, 1)]
+            self._wanted = wanted
+            for job in self._jobs:
+                job.wait_ready()
+                _lap(f"job {job.jid}", [began])
+        return self._jobs
+
+    def dismiss(self) -> None:
+        """Have the jobs end that there are."""
+        if self._jobs:
+            self.both("unsettle")  # others need memory to start
+        for job in self._jobs:
+            self.both("kill", {"pids": job.ranks["node1"]}, {"pids": job.ranks["node2"]})
+            job.close()
+        self._jobs, self._wanted = [], None
+
+    def measure(self, case: Case) -> dict[str, Any]:
+        """Do one run."""
+        workload, config = plan.EXPERIMENTS[case.experiment].workload(case.workload), plan.CONFIGS[case.config]
+        laps = [time.monotonic()]
+        jobs = self._crew(workload, config)
+        laps.append(_lap(f"{case.workload}, {case.config}: jobs at their gates", laps))
+        self.both("brake", *({"part": 1 - weight} for weight in workload.weights))
+        available = self.both("settle", *({"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms))
+        laps.append(_lap("the memory is as it should be", laps))
+        found = self._watched(jobs, workload, Users(self.nodes, workload, case.repetition, self.loops_per_ms))
+        laps.append(_lap("run", laps))
+        if not all(job.ended for job in jobs):
+            self.dismiss()
+        for job in jobs:
+            job.again()
+        self.both("brake", part=0)
+        self.both("close_gates")
+        took = [round(end - begin, 1) for begin, end in itertools.pairwise(laps)]
+        named = dict(zip(("prepare", "settle", "run"), took, strict=True))
+        return {**found, "available_kb": available, "took_s": named}
+
+    def _watched(self, jobs: list[Job], workload: Workload, users: Users) -> dict[str, Any]:
+        """From the opening of the first gates until the last job has ended."""
+        ahead, clock = [self.ahead()], [time.monotonic()]
+        paging = self.both("counters")
+        self.both("sample", hz=plan.SAMPLES_HZ)
+        users.begin()
+        began = time.monotonic()
+        self._run_jobs(jobs, workload.mpl, users, began)
+        ended = time.monotonic()
+        agents = self.both("agent")
+        after = self.both("counters")
+        local = users.end()
+        samples = self.both("samples")
+        ahead.append(self.ahead())
+        clock.append(time.monotonic())
+        drift = (ahead[1] - ahead[0]) / (clock[1] - clock[0])
+        shifted = [[ms - 1000 * (ahead[0] + drift * (ms / 1000 - ahead[0] - clock[0])), pid] for ms, pid in samples[1]]
+        meets = together(samples[0], shifted, {job.jid: job.ranks for job in jobs}, 1000 * began, 1000 * ended)
+        return {
+            "makespan_s": round(ended - began, 2),
+            "jobs": [{**job.outcome(began), "together": meets[job.jid]} for job in jobs],
+            "locals": [_summed(each) for each in local],
+            "latency": _latencies([us for each in local for us in each["latency_us"]]),
+            "nodes": [{name: new[name] - old[name] for name in old} for old, new in zip(paging, after, strict=True)],
+            "agents": agents,
+            "clock": {"ahead_s": ahead, "samples": [len(each) for each in samples]},
+        }
+
+    def _run_jobs(self, jobs: list[Job], mpl: int, users: Users, began: float) -> None:
+        waiting, running = list(jobs), list[Job]()
+        with selectors.DefaultSelector() as selector:
+            sources: list[Job | Node] = [*jobs, *self.nodes]
+            for source in sources:
+                selector.register(source, selectors.EVENT_READ)
+            while (waiting or running) and time.monotonic() - began < plan.LIMIT_S:
+                while waiting and len(running) < mpl:
+                    running.append(waiting.pop(0))
+                    running[-1].opened = time.monotonic()
+                    self.both("open_gate", name=running[-1].jid)
+                for key, _ in selector.select(1):
+                    key.fileobj.read()  # type: ignore[union-attr]
+                running = [job for job in running if not job.ended]
+                users.look()
+
+    def alone(self, case: Case) -> dict[str, Any]:
+        """The baselines: each kernel with all its ranks on the first node, and each local user, alone."""
+        workload = plan.EXPERIMENTS[case.experiment].workload(case.workload)
+        self.dismiss()
+        self.prepare(workload, plan.CONFIGS["eevdf"])
+        jobs: dict[str, Any] = {}
+        for kernel in dict.fromkeys(plan.MIXES[workload.mix]):
+            job = Job(f"alone-{kernel}", kernel, workload.size, False, hosts=("node1",))
+            job.wait_ready()
+            if not jobs:
+                self.both("settle", room_kb=plan.ROOM_MB * 1024)
+            job.opened = began = time.monotonic()
+            self.both("open_gate", name=job.jid)
+            while not job.ended:
+                job.read()
+            jobs[kernel] = job.outcome(began)
+            self.nodes[0].call("kill", pids=job.ranks["node1"])
+            job.close()
+        users = {}
+        for profile in plan.DISTRIBUTION if workload.users == "mix" else (workload.users,):
+            argv = arguments(plan.Session(profile, _ALONE_S), workload.rooms[0], self.loops_per_ms, "node2")
+            self.nodes[0].call("start_local", argv=argv)
+            while not self.nodes[0].events:
+                self.nodes[0].read()
+            said = self.nodes[0].events.pop()["said"]
+            users[profile] = {**_summed(said), "latency": _latencies(said["latency_us"])}
+        self.both("unsettle")
+        self.both("close_gates")
+        return {"jobs": jobs, "locals": users}
+
+
+def _lap(what: str, laps: Sequence[float]) -> float:
+    """Tell what has been reached, and how long it took since the last of these; returns now."""
+    now = time.monotonic()
+    print(f"{what}: {now - laps[-1]:.1f} s", file=sys.stderr, flush=True)
+    return now
+
+
+def _summed(local: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in local.items() if name != "latency_us"}
+
+
+def _latencies(us: list[int]) -> dict[str, float]:
+    """Of system calls, ms; without any user none."""
+    if not us:
+        return {}
+    ordered = sorted(us)
+    at = {name: ordered[min(len(ordered) - 1, len(ordered) * part // 100)] for name, part in (("p50", 50), ("p99", 99))}
+    return {**{name: value / 1000 for name, value in at.items()}, "max": ordered[-1] / 1000, "count": len(ordered)}
+
+
+def _compile() -> None:
+    """Build all programs, and bring them to the other node; one connection serves all that follows."""
+    plan.WORK.mkdir(exist_ok=True)
+    config = Path("/root/.ssh/config")
+    config.parent.mkdir(mode=0o700, exist_ok=True)
+    config.write_text("Host node*\n  ControlMaster auto\n  ControlPath /run/ssh-%C\n  ControlPersist yes\n")
+    for kernel in plan.KERNELS:
+        _run("mpicc.mpich", "-O2", "-o", str(plan.WORK / kernel), str(_SOURCES / f"nas/{kernel}.c"))
+    for name in ("local_user", "run_samples", "hold_memory", "brake"):
+        _run("gcc", "-O2", "-o", str(plan.WORK / name), str(_SOURCES / f"{name}.c"))
+    _run("scp", "-O", "-q", "-r", str(plan.WORK), f"node2:{plan.WORK.parent}")
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def main(argv: list[str]) -> int:
+    """Measure all cases."""
+    bench = Bench()
+    for case in [Case(**each) for each in json.loads(argv[0])]:
+        measured = bench.alone(case) if case.config == "alone" else bench.measure(case)
+        named = {name: getattr(case, name) for name in case.__dataclass_fields__}
+        print(json.dumps({**named, "commit": os.environ.get("COSCHED_COMMIT", "unknown"), **measured}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

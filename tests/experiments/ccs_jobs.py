@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The parallel jobs of a run on the first node, and how much of its time a job's ranks run at once."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tests.experiments import ccs_plan as plan
+
+__all__ = ["Job", "together"]
+
+_APART_MS: Final = 1000 / plan.SAMPLES_HZ  # of two samples that are taken for the same moment
+
+
+class Job:
+    """A job, from its start on; what it says is read as it comes."""
+
+    def __init__(
+        self, jid: str, kernel: str, size: float, ours: bool, hosts: tuple[str, ...] = ("node1", "node2")
+    ) -> None:
+        """`ours`: below `ctl run`; one rank on each of the hosts, with a single one both are there."""
+        what = plan.KERNELS[kernel]
+        self.jid, self.kernel = jid, kernel
+        self.ranks: dict[str, list[int]] = {"node1": [], "node2": []}
+        self.opened: float | None = None
+        self.ended: float | None = None
+        self._said: dict[str, Any] | None = None
+        kb = int(what.memory * size * plan.ROOM_MB * 1024)
+        words = [str(plan.WORK / kernel), *(str(each) for each in (kb, what.rounds, what.work))]
+        each = str(2 // len(hosts))
+        argv = ["mpiexec.mpich", "-hosts", ",".join(hosts), "-ppn", each, "-n", "2", *words]
+        argv.append(str(plan.WORK / f"gate-{jid}"))
+        argv = ["ctl", "run", "--job", jid, "--", *argv] if ours else argv
+        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        self._stdout, self._text = self._process.stdout, b""
+
+    def fileno(self) -> int:
+        """Readable when it has said something, or ended."""
+        return self._stdout.fileno()
+
+    def read(self) -> None:
+        """Take what it says."""
+        piece = os.read(self.fileno(), 1 << 16)
+        if not piece:
+            raise SystemExit(f"job {self.jid} ended with status {self._process.wait()} ")
+        *lines, self._text = (self._text + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b"rank "):
+                _, node, pid = line.split()
+                self.ranks[node.decode()].append(int(pid))
+            elif line.startswith(b"{"):
+                self._said, self.ended = json.loads(line), time.monotonic()
+
+    def wait_ready(self) -> None:
+        """Wait until all ranks stand at the gate."""
+        while sum(len(pids) for pids in self.ranks.values()) < 2:
+            self.read()
+
+    def outcome(self, began: float) -> dict[str, Any]:
+        """What it measured of itself, and when it began; seconds None: it had not ended in time."""
+        said = self._said or {"seconds": None}
+        if not said.get("right", True):
+            raise SystemExit(f"job {self.jid} computed a wrong result")
+        opened = None if self.opened is None else round(self.opened - began, 2)
+        return {"jid": self.jid, "kernel": self.kernel, "opened_s": opened, **said}
+
+    def again(self) -> None:
+        """It stands at its gate once more."""
+        self.opened = self.ended = self._said = None
+
+    def close(self) -> None:
+        """Have it end; its ranks are killed by others."""
+        self._process.terminate()
+        self._process.wait()
+        self._stdout.close()
+
+
+Samples = Sequence[Sequence[float]]
+
+
+def together(
+    first: Samples, second: Samples, ranks: Mapping[str, Mapping[str, Sequence[int]]], begin: float, end: float
+) -> dict[str, float | None]:
+    """For each job the part of the time that its ranks run in which they do so on both nodes at once.
+
+    Samples are (ms by the first node's clock, pid), in order of time; those of the two nodes that are nearest to each
+    other are taken for one moment. With a and b the moments in which a job runs on either node, and c in which it does
+    on both, this is 2c / (a + b); None where it never ran.
+    """
+    jobs = [{pid: jid for jid, nodes in ranks.items() for pid in nodes[name]} for name in ("node1", "node2")]
+    times = [ms for ms, _ in second]
+    ran, both = dict.fromkeys(ranks, 0), dict.fromkeys(ranks, 0)
+    for ms, pid in first:
+        if not begin <= ms <= end or not times:
+            continue
+        at = bisect.bisect_left(times, ms)
+        near = min((each for each in (at - 1, at) if 0 <= each < len(times)), key=lambda each: abs(times[each] - ms))
+        if abs(times[near] - ms) > _APART_MS:
+            continue
+        here, there = jobs[0].get(int(pid)), jobs[1].get(int(second[near][1]))
+        for jid in (here, there):
+            if jid is not None:
+                ran[jid] += 1
+        if here is not None and here == there:
+            both[here] += 1
+    return {jid: round(2 * both[jid] / ran[jid], 4) if ran[jid] else None for jid in ranks}

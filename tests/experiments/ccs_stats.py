@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Figures of runs, means of them with 95 % confidence, and ratios of means.
+
+    speedup             mean over the jobs of T on one node, alone, all tasks there / T on the cluster (CCS eq. 7,
+                        B-CCS-23); a job that had not ended in time counts as nothing
+    slowdown            of local users: seconds of all their stays / seconds these take undisturbed (B-CCS-24), the
+                        start of their programs among them
+    active              the same without the time in which they are asleep on purpose: what a user feels who waits
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["FIGURES", "Figure", "Mean", "figures", "mean", "ratio"]
+
+Run = Mapping[str, Any]
+
+# Student's t for 95 %, two-sided, by degrees of freedom.
+_T: Final = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean of `runs` values and half the width of its 95 % confidence interval; None: one run has none."""
+
+    value: float
+    half: float | None
+    runs: int
+
+    def __str__(self) -> str:
+        digits = 0 if self.value >= 100 else 1 if self.value >= 20 else 2
+        text = f"{self.value:,.{digits}f}"
+        return text if self.half is None else f"{text} ± {self.half:,.{digits}f}"
+
+
+def mean(values: Sequence[float]) -> Mean | None:
+    """The mean of values; None of none.
+
+    >>> str(mean([1.0, 2.0, 3.0]))
+    '2.00 ± 2.48'
+    """
+    if not values:
+        return None
+    if len(values) == 1:
+        return Mean(values[0], None, 1)
+    t = _T[len(values) - 2] if len(values) - 2 < len(_T) else 1.96
+    return Mean(statistics.mean(values), t * statistics.stdev(values) / math.sqrt(len(values)), len(values))
+
+
+def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> Mean | None:
+    """How many times as much: the mean of the ratios of runs with the same number, which had the same users."""
+    return mean([of[number] / to[number] for number in sorted(of) if to.get(number)])
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a run, how it is called, and how it is found in the run with the workload's baselines."""
+
+    key: str
+    label: str
+    of: Callable[[Run, Run], float | None]
+
+
+def figures(run: Run, alone: Run) -> dict[str, float]:
+    """All figures that a run has."""
+    found = {figure.key: figure.of(run, alone) for figure in FIGURES}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _speedup(run: Run, alone: Run) -> float | None:
+    base = {kernel: float(job["seconds"]) for kernel, job in alone["jobs"].items()}
+    return statistics.mean(base[job["kernel"]] / job["seconds"] if job["seconds"] else 0.0 for job in run["jobs"])
+
+
+def _slowdown(run: Run, alone: Run) -> float | None:
+    took = undisturbed = 0.0
+    for user in run["locals"]:
+        base = alone["locals"][user["profile"]]
+        took += user["start_s"] + user["seconds"]
+        undisturbed += base["start_s"] + user["cycles"] * base["seconds"] / base["cycles"]
+    return took / undisturbed if undisturbed else None
+
+
+def _active(run: Run, alone: Run) -> float | None:
+    took = undisturbed = 0.0
+    for user in run["locals"]:
+        base = alone["locals"][user["profile"]]
+        took += user["active_s"]
+        undisturbed += user["cycles"] * base["active_s"] / base["cycles"]
+    return took / undisturbed if undisturbed else None
+
+
+def _latency(name: str) -> Callable[[Run, Run], float | None]:
+    return lambda run, _alone: run["latency"].get(name)
+
+
+def _of_jobs(name: str) -> Callable[[Run, Run], float | None]:
+    def of(run: Run, _alone: Run) -> float | None:
+        values = [float(job[name]) for job in run["jobs"] if job.get(name) is not None]
+        return sum(values) if values else None
+
+    return of
+
+
+def _together(run: Run, _alone: Run) -> float | None:
+    values = [float(job["together"]) for job in run["jobs"] if job["together"] is not None]
+    return statistics.mean(values) if values else None
+
+
+FIGURES: Final = (
+    Figure("speedup", "speedup of jobs", _speedup),
+    Figure("makespan_s", "all jobs, s", lambda run, _alone: float(run["makespan_s"])),
+    Figure("slowdown", "slowdown of local users", _slowdown),
+    Figure("active", "the same while active", _active),
+    Figure("p50_ms", "system call latency, ms", _latency("p50")),
+    Figure("p99_ms", "p99, ms", _latency("p99")),
+    Figure("max_ms", "longest, ms", _latency("max")),
+    Figure("faults", "major faults", lambda run, _alone: float(sum(node["pgmajfault"] for node in run["nodes"]))),
+    Figure("together", "ranks run at once", _together),
+    Figure("mpi_cpu_s", "CPU in MPI calls, s", _of_jobs("mpi_cpu_s")),
+    Figure("unfinished", "jobs not ended", lambda run, _alone: float(sum(not job["seconds"] for job in run["jobs"]))),
+)

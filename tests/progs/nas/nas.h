@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the four kernels have in common: a parallel job with a working set, which waits at a gate, checks its own result
+ * and says what it took. Each of is.c, mg.c, cg.c and ep.c communicates as its namesake of the NAS benchmarks does; all
+ * compute with integers, which an emulated CPU does at a speed that does not depend on the values.
+ *
+ *	KERNEL KB ROUNDS WORK GATE
+ *
+ * Every rank uses KB of memory, all of it in each of ROUNDS rounds; WORK scales the CPU time of a round. Once up, ranks
+ * print "rank NODE PID" and sleep until the file GATE exists on their node; their memory is allocated after that. The MPI
+ * library's pages are locked: what is paged is the working set. At the end rank 0 prints one JSON object: seconds since
+ * the gate opened, rounds, whether the result was right, and summed over the ranks, since then, major faults, CPU seconds,
+ * and CPU seconds inside MPI calls, where ranks that wait spin. When the gate is gone they wait for it anew.
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GATE_POLL_US 20000
+
+static int rank, ranks;
+static long work;
+static double cpu_before; /* CPU seconds until the gate opened */
+static double waiting; /* CPU seconds spent inside MPI calls since then */
+
+/* A kernel: prepare BYTES of memory, do one round (from 1 on), and say whether the result of ROUNDS rounds is right here. */
+static void prepare(char *memory, size_t bytes);
+static void one_round(long number);
+static int right(long rounds);
+
+static double cpu_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+/* Make an MPI call, and count its CPU time as waiting. */
+#define WAITING(call)                              \
+	do {                                       \
+		double before_call = cpu_now();    \
+		call;                              \
+		waiting += cpu_now() - before_call; \
+	} while (0)
+
+static long nas_number(const char *text)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (*end != '\0' || value < 1) {
+		fprintf(stderr, "%s is not a number from 1 on\n", text);
+		exit(2);
+	}
+	return value;
+}
+
+static void nas_report(double seconds, long faults_before, long rounds, int ok)
+{
+	struct rusage used;
+	double mine[4], all[4];
+
+	getrusage(RUSAGE_SELF, &used);
+	mine[0] = used.ru_majflt - faults_before;
+	mine[1] = cpu_now() - cpu_before;
+	mine[2] = waiting;
+	mine[3] = ok;
+	MPI_Reduce(mine, all, 4, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("{\"seconds\": %.3f, \"rounds\": %ld, \"right\": %s, \"major_faults\": %.0f, \"cpu_s\": %.3f, "
+		       "\"mpi_cpu_s\": %.3f}\n",
+		       seconds, rounds, all[3] == ranks ? "true" : "false", all[0], all[1], all[2]);
+}
+
+static void run(size_t bytes, long rounds)
+{
+	double began = MPI_Wtime();
+	struct rusage before;
+	char *memory;
+	int ok;
+
+	cpu_before = cpu_now();
+	waiting = 0;
+	getrusage(RUSAGE_SELF, &before);
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		perror("mmap");
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	madvise(memory, bytes, MADV_NOHUGEPAGE); /* one fault, one page */
+	prepare(memory, bytes);
+	for (long number = 1; number <= rounds; number++)
+		one_round(number);
+	ok = right(rounds);
+	nas_report(MPI_Wtime() - began, before.ru_majflt, rounds, ok);
+	munmap(memory, bytes);
+}
+
+/* Sleep until the gate is there, or is not. */
+static void await(const char *gate, int there)
+{
+	while ((access(gate, F_OK) == 0) != there)
+		usleep(GATE_POLL_US);
+}
+
+int main(int argc, char **argv)
+{
+	char node[64];
+	long rounds;
+	size_t bytes;
+
+	if (argc != 5) {
+		fprintf(stderr, "usage: KERNEL KB ROUNDS WORK GATE\n");
+		return 2;
+	}
+	bytes = nas_number(argv[1]) * 1024;
+	rounds = nas_number(argv[2]);
+	work = nas_number(argv[3]);
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	gethostname(node, sizeof(node));
+	if (mlockall(MCL_CURRENT) != 0) {
+		perror("mlockall");
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	printf("rank %s %d\n", node, getpid());
+	for (;;) {
+		await(argv[4], 1);
+		run(bytes, rounds);
+		await(argv[4], 0);
+	}
+}
