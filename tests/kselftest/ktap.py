@@ -43,7 +43,7 @@ def expect(got: object, wanted: object, what: str) -> None:
         raise AssertionError(f"{what}: got {got!r}, expected {wanted!r}")
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
     """Wait for a condition; fail if it does not hold after so many seconds."""
     end = time.monotonic() + seconds
     while not condition():
