@@ -34,7 +34,7 @@ def _limits() -> list[str]:
 def _free(what: str) -> None:
     """Both jobs run, nothing limits them."""
     ktap.until(lambda: not _frozen("one") and not _frozen("two"), f"the stopped job goes on, {what}", 20)
-    ktap.until(lambda: _limits() == [], f"nothing is limited, {what}", 10)
+    ktap.until(lambda: _limits() == [], f"nothing is limited, {what}")
 
 
 @contextlib.contextmanager
