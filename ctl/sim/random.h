@@ -66,21 +66,31 @@ static inline double uniform(uint64_t *stream)
 	return (double)((draw(stream) >> 11) + 1) * 0x1p-53;
 }
 
-/* -ln u, u uniform in (0, 1]: exponential of mean 1. Error below 1e-14. */
-static inline double exponential(uint64_t *stream)
+/* ln x = e ln 2 + c + ln(1 + r), |r| < 1/256; returns e */
+static inline int log_parts(double x, double *c, double *r)
 {
-	double u = (double)((draw(stream) >> 11) + 1), r;
 	uint64_t bits;
-	int i, e;
+	double m;
+	int e, i;
 
-	memcpy(&bits, &u, 8);
+	memcpy(&bits, &x, 8);
 	e = (int)(bits >> 52) - 1023;
 	i = bits >> 45 & 127;
 	bits = (bits & 0xfffffffffffffULL) | 0x3ff0000000000000ULL;
-	memcpy(&u, &bits, 8);
-	r = u * log_inv[i] - 1;		/* |r| < 1/256 */
+	memcpy(&m, &bits, 8);
+	*c = log_c[i];
+	*r = m * log_inv[i] - 1;
+	return e;
+}
+
+/* -ln u, u uniform in (0, 1]: exponential of mean 1. Error below 1e-14. */
+static inline double exponential(uint64_t *stream)
+{
+	double c, r;
+	int e = log_parts((double)((draw(stream) >> 11) + 1), &c, &r);
+
 	r = r * (1 + r * (-1.0 / 2 + r * (1.0 / 3 + r * (-1.0 / 4 + r * (1.0 / 5 - r * (1.0 / 6))))));
-	return (53 - e) * LN2 - log_c[i] - r;
+	return (53 - e) * LN2 - c - r;
 }
 
 static inline uint64_t exponential_ns(uint64_t *stream, double mean)
@@ -101,18 +111,10 @@ static double normal(uint64_t *stream)
 		double x = 2 * uniform(stream) - 1, y = 2 * uniform(stream) - 1, s = x * x + y * y;
 
 		if (s > 0 && s < 1) {
-			/* ln s through the same table: s = m 2^e */
-			uint64_t bits;
-			double m, r, ln;
-			int e, i;
+			double c, r, ln;
+			int e = log_parts(s, &c, &r);
 
-			memcpy(&bits, &s, 8);
-			e = (int)(bits >> 52) - 1023;
-			i = bits >> 45 & 127;
-			bits = (bits & 0xfffffffffffffULL) | 0x3ff0000000000000ULL;
-			memcpy(&m, &bits, 8);
-			r = m * log_inv[i] - 1;
-			ln = e * LN2 + log_c[i] + r * (1 + r * (-1.0 / 2 + r * (1.0 / 3 - r * (1.0 / 4))));
+			ln = e * LN2 + c + r * (1 + r * (-1.0 / 2 + r * (1.0 / 3 - r * (1.0 / 4))));
 			return x * __builtin_sqrt(-2 * ln / s);
 		}
 	}

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import random
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ctl.node.protocol import Client
-from tests.cluster.between import GOAL, compare_clocks, tell_time
+from tests.cluster.between import clock_error, compare_clocks, figures, judge, tell_time
 from tests.kselftest.sensor_input import keyboard, press
 
 _JOB = ("ctl", "run", "--job", "1", "--", "sleep", "100000")
@@ -114,12 +113,9 @@ def measure(events: int, hog: bool) -> dict[str, Any]:
     return {
         "events": len(pressed),
         "missing": len(pressed) - len(whole),
-        "known_here_median_ms": round(here[len(here) // 2], 2),
-        "known_here_p99_ms": round(here[int(0.99 * len(here))], 2),
-        "median_ms": round(whole[len(whole) // 2], 2),
-        "p99_ms": round(whole[int(0.99 * len(whole))], 2),
-        "longest_ms": round(whole[-1], 2),
-        "clock_error_ms": round(1000 * (max(before[1], after[1]) + abs(after[0] - before[0])), 2),
+        **figures(here, "known_here_"),
+        **figures(whole),
+        **clock_error(before, after),
     }
 
 
@@ -139,12 +135,7 @@ def main() -> int:
         load = f"ctl load --policy {options.policy} --set local_idle_s={_IDLE:g}"
         subprocess.run(["ssh", node, load], check=True)
     time.sleep(_BOTH)
-    result = measure(options.events, options.hog) | {"hog": options.hog, "policy": options.policy}
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1))
-    for name, value in result.items():
-        print(f"{name:16} {value}")
-    return 0 if not result["missing"] and result["p99_ms"] <= GOAL else 1
+    return judge(measure(options.events, options.hog) | {"hog": options.hog, "policy": options.policy}, options.json)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,9 @@
  * Of each PERIOD_US it is busy for BUSY_US. Run as a real-time task it takes that part of the CPU from all others, whatever
  * the scheduler of these.
  */
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
-static long long now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
+#include "common.h"
 
 int main(int argc, char **argv)
 {
@@ -23,12 +15,12 @@ int main(int argc, char **argv)
 
 	if (argc != 3 || mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
 		return 2;
-	period = atol(argv[1]) * 1000LL;
-	busy = atol(argv[2]) * 1000LL;
-	for (due = now_ns();; due += period) {
+	period = number(argv[1], 1) * 1000LL;
+	busy = number(argv[2], 0) * 1000LL;
+	for (due = now_ns(CLOCK_MONOTONIC);; due += period) {
 		struct timespec next = { (due + period) / 1000000000, (due + period) % 1000000000 };
 
-		while (now_ns() < due + busy)
+		while (now_ns(CLOCK_MONOTONIC) < due + busy)
 			;
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
 	}

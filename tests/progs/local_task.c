@@ -11,33 +11,15 @@
  * On SIGTERM it prints one JSON object: the response times in microseconds, its CPU seconds, its major faults, and for
  * each wake-up's part of the delay the mean: until it ran, and while it worked.
  */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
-#define PAGE 4096
+#include "common.h"
+
 #define MAX_WAKES (1 << 16)
 #define MS 1000000L
 
-static volatile sig_atomic_t ended;
 static unsigned int response_us[MAX_WAKES];
-
-static void end(int number)
-{
-	(void)number;
-	ended = 1;
-}
-
-static long long now_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
 
 static void compute(long work_ns)
 {
@@ -46,18 +28,6 @@ static void compute(long work_ns)
 	while (now_ns(CLOCK_THREAD_CPUTIME_ID) < until)
 		for (volatile int i = 0; i < 500; i++)
 			;
-}
-
-static long number(const char *text)
-{
-	char *rest;
-	long value = strtol(text, &rest, 10);
-
-	if (*rest != '\0' || value < 1) {
-		fprintf(stderr, "local_task: %s is not a number from 1 on\n", text);
-		exit(2);
-	}
-	return value;
 }
 
 static void report(long wakes, double late_s)
@@ -74,7 +44,6 @@ static void report(long wakes, double late_s)
 
 int main(int argc, char **argv)
 {
-	struct sigaction action = { .sa_handler = end };
 	long period, work, pages, per_wake, wakes = 0, next = 0;
 	long long due;
 	double late_s = 0;
@@ -84,10 +53,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: local_task PERIOD-MS WORK-MS KB PAGES-PER-WAKE\n");
 		return 2;
 	}
-	period = number(argv[1]) * MS;
-	work = number(argv[2]) * MS;
-	pages = (number(argv[3]) * 1024 + PAGE - 1) / PAGE;
-	per_wake = number(argv[4]);
+	period = number(argv[1], 1) * MS;
+	work = number(argv[2], 1) * MS;
+	pages = (number(argv[3], 1) * 1024 + PAGE - 1) / PAGE;
+	per_wake = number(argv[4], 1);
 	memory = aligned_alloc(PAGE, pages * PAGE);
 	if (!memory) {
 		perror("local_task: memory");
@@ -95,7 +64,7 @@ int main(int argc, char **argv)
 	}
 	memset(memory, 1, pages * PAGE);
 	memset(response_us, 1, sizeof(response_us));
-	sigaction(SIGTERM, &action, NULL);
+	end_at_sigterm();
 
 	due = now_ns(CLOCK_MONOTONIC) + period;
 	for (; !ended && wakes < MAX_WAKES; due += period) {

@@ -16,37 +16,20 @@
  * `calibrate` prints how many loops make a millisecond of CPU time here.
  */
 #include <netdb.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096
+#include "common.h"
+
 #define INTERACTIONS 4
 #define MAX_LATENCIES (1 << 16)
 #define PORT "7077"
+#define HOST 5 /* of the arguments: the one that is no number */
 
-static volatile sig_atomic_t ended;
 static unsigned int latency_us[MAX_LATENCIES];
 static long latencies;
-
-static void end(int number)
-{
-	(void)number;
-	ended = 1;
-}
-
-static long long now_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
 
 static void compute(long loops)
 {
@@ -145,7 +128,6 @@ static void report(double cycles, double start, double seconds, double active)
 
 int main(int argc, char **argv)
 {
-	struct sigaction action = { .sa_handler = end };
 	long numbers[8], period, pages, next = 0, parts = 0;
 	double active = 0, start;
 	long long began;
@@ -159,17 +141,17 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (int i = 0; i < 8; i++)
-		numbers[i] = strtol(argv[i + 1], NULL, 10);
+		numbers[i] = i == HOST ? 0 : number(argv[i + 1], 0);
 	period = numbers[0] * 1000000 / INTERACTIONS;
 	pages = (numbers[2] * 1024 + PAGE - 1) / PAGE;
 	start_answering(&ask, &answer);
-	network = connect_to(argv[6]);
+	network = connect_to(argv[HOST + 1]);
 	memory = aligned_alloc(PAGE, pages * PAGE);
 	if (!memory) {
 		perror("local_user: memory");
 		return 1;
 	}
-	sigaction(SIGTERM, &action, NULL);
+	end_at_sigterm();
 	began = now_ns(CLOCK_MONOTONIC);
 	memset(memory, 1, pages * PAGE); /* its programs start */
 	start = (now_ns(CLOCK_MONOTONIC) - began) * 1e-9;

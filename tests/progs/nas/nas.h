@@ -14,13 +14,12 @@
  */
 #include <mpi.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "../common.h"
 
 #define GATE_POLL_US 20000
 
@@ -36,10 +35,7 @@ static int right(long rounds);
 
 static double cpu_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return now.tv_sec + now.tv_nsec * 1e-9;
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
 }
 
 /* Make an MPI call, and count its CPU time as waiting. */
@@ -49,18 +45,6 @@ static double cpu_now(void)
 		call;                              \
 		waiting += cpu_now() - before_call; \
 	} while (0)
-
-static long nas_number(const char *text)
-{
-	char *end;
-	long value = strtol(text, &end, 10);
-
-	if (*end != '\0' || value < 1) {
-		fprintf(stderr, "%s is not a number from 1 on\n", text);
-		exit(2);
-	}
-	return value;
-}
 
 static void nas_report(double seconds, long faults_before, long rounds, int ok)
 {
@@ -120,9 +104,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: KERNEL KB ROUNDS WORK GATE\n");
 		return 2;
 	}
-	bytes = nas_number(argv[1]) * 1024;
-	rounds = nas_number(argv[2]);
-	work = nas_number(argv[3]);
+	bytes = number(argv[1], 1) * 1024;
+	rounds = number(argv[2], 1);
+	work = number(argv[3], 1);
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
