@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctl.errors import USAGE, CoschedError
+from ctl.policy import KNOBS
 
 __all__ = ["MODELS", "Model", "Parameter", "Value", "assignments", "complete", "find_model", "from_toml"]
 
@@ -76,6 +77,13 @@ class Model:
     parameters: Mapping[str, Parameter]
 
 
+def _of_knob(name: str) -> Value:
+    """The default of the kernel side's knob of this name."""
+    default = KNOBS[name].default
+    assert default is not None
+    return default
+
+
 _P = Parameter
 _CSM = (
     _P("nodes", 32, "nodes", 1, 200_000, "n, all alike", "CSM §5.1"),
@@ -106,9 +114,9 @@ _CSM = (
     _P("enter", "rescale", "", 0, 0, "a new task's pages by eq. 7: the others shrink for it, or only free ones",
        "CSM eq. 7, D.1 default:", ("rescale", "free")),
     _P("refs", 1, "pages", 0, 1000, "pages referred to at a dispatch", "CSM §5.1, B-CSM-23"),
-    _P("p", 0.3, "", 0, 1, "weight of the past in mes", "CSM eq. 2"),
-    _P("mnol", 2, "overtakes", 0, 64, "overtakes a local task may suffer", "CSM §4.1"),
-    _P("mnod", 2, "overtakes", 0, 64, "overtakes a parallel task may suffer", "CSM §5.2"),
+    _P("p", _of_knob("p"), "", 0, 1, "weight of the past in mes", "CSM eq. 2"),
+    _P("mnol", _of_knob("mnol"), "overtakes", 0, 64, "overtakes a local task may suffer", "CSM §4.1"),
+    _P("mnod", _of_knob("mnod"), "overtakes", 0, 64, "overtakes a parallel task may suffer", "CSM §5.2"),
     _P("classify", "label", "", 0, 0, "parallel: by the job, or where mes is not zero", "B-CSM-7", ("label", "mes")),
     _P("c_mes", "flow", "", 0, 0, "messages since the last insertion and backlog; or backlog", "B-CSM-8",
        ("flow", "backlog")),
