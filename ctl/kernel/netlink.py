@@ -71,7 +71,7 @@ class ProcessEvent(NamedTuple):
     kind: str  # "fork", "exec", "exit"
     pid: int  # tid of the task; of the child for "fork"
     tgid: int
-    parent: int  # "fork", "exit": tgid of the parent, else 0
+    parent: int  # "fork": tgid of the parent, else 0; the kernel does not always say it at the exit
     status: int  # "exit": wait status, else 0
 
 
@@ -232,10 +232,7 @@ def _process_event(data: bytes) -> ProcessEvent:
     kind = str(cn_proc.PROC_BY_IDS.get(what, "unknown")).removeprefix("PROC_EVENT_").lower()
     if kind == "fork":  # parent pid, parent tgid, child pid, child tgid
         return ProcessEvent(kind, words[2], words[3], words[1], 0)
-    if kind == "exit":  # pid, tgid, exit code, exit signal, and behind these parent pid, parent tgid
-        parent = struct.unpack_from("=I", data, _EVENT_AT + _EVENT.size + 4)[0]
-        return ProcessEvent(kind, words[0], words[1], parent, words[2])
-    return ProcessEvent(kind, words[0], words[1], 0, 0)
+    return ProcessEvent(kind, words[0], words[1], 0, words[2] if kind == "exit" else 0)  # pid, tgid, exit code
 
 
 class _TaskStatsMessage(genlmsg):  # type: ignore[misc]
