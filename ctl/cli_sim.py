@@ -42,9 +42,10 @@ def sim() -> None:
 
 def _given(model: str, params: Path | None, given: tuple[str, ...]) -> dict[str, object]:
     """What a user changes of a model's parameters: a file first, then --set."""
-    from ctl.sim.params import assignments, from_toml
+    from ctl.sim.params import assignments
+    from ctl.sim.registry import from_toml
 
-    return (from_toml(params, model) if params else {}) | assignments(given)
+    return (from_toml(params).get(model, {}) if params else {}) | assignments(given)
 
 
 def _open(store: Path | None) -> Any:
@@ -94,15 +95,14 @@ def run(model: str, policy: str, given: tuple[str, ...], params: Path | None, se
       ctl sim run csm --policy csm
       ctl sim run csm --policy rr --set mfreq_ms=20 --set jobs=4000 --seed 7 --json
     """
-    from ctl.sim import csm_model
-    from ctl.sim.params import complete, find_model
+    from ctl.sim.registry import find_model
 
-    known = find_model(model).policies
-    if policy not in known:
-        raise CoschedError(f"model {model} has no policy {policy!r}: known are {', '.join(known)}", USAGE)
-    values = complete(model, _given(model, params, given))
+    found = find_model(model)
+    if policy not in found.policies:
+        raise CoschedError(f"model {model} has no policy {policy!r}: known are {', '.join(found.policies)}", USAGE)
+    values = found.complete(_given(model, params, given))
     began, cpu = time.perf_counter(), time.process_time()
-    result = csm_model.run(policy, values, seed)
+    result = found.run(policy, values, seed, None)
     result |= {"wall_s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
     result["events_per_cpu_s"] = result["events"] / result["cpu_s"]
     rows = [(name, _number(value)) for name, value in result.items()]
@@ -119,7 +119,7 @@ def models(model: str | None, as_json: bool) -> None:
     Example:
       ctl sim models csm
     """
-    from ctl.sim.params import MODELS, find_model
+    from ctl.sim.registry import MODELS, find_model
 
     if model is None:
         rows = [(m.name, m.meaning, ", ".join(m.policies)) for m in MODELS.values()]
@@ -150,17 +150,19 @@ def experiment(
 ) -> None:
     """Make a figure of the papers: its runs, those that are not kept yet, and its plots (PNG, SVG).
 
-    NAME is csm-fig4 to csm-fig12; a wrong one lists all. Ctrl-C keeps what is done, the same command goes on.
+    A wrong NAME lists all. Ctrl-C keeps what is done, the same command goes on.
 
     \b
     Examples:
       ctl sim experiment csm-fig4
       ctl sim experiment csm-fig8 --replications 3 --set jobs=1000
     """
-    from ctl.sim import experiments, plots, pool
+    from ctl.sim import plots, pool
+    from ctl.sim.experiment import runs as runs_of
+    from ctl.sim.registry import find_experiment
 
-    found = experiments.find_experiment(name)
-    points = experiments.runs(found, replications or 0, _given("csm", params, given))
+    found = find_experiment(name)
+    points = runs_of(found, replications or 0, _given(found.model.name, params, given))
     runs = [run for replication in zip(*points.values(), strict=True) for run in replication]
     kept = _open(store)
     made = _make(runs, kept, workers, name)
@@ -198,11 +200,14 @@ def claims(
       ctl sim claims CSM-23 CSM-24 --make
     """
     from ctl.sim import claims as judge
+    from ctl.sim.registry import find_claims, find_experiment
 
+    models = {find_experiment(name).model.name for claim in find_claims(ids) for name in claim.experiments}
+    override = {model: of for model in models if (of := _given(model, params, given))}
     kept = _open(store)
     if making:
-        _make(judge.runs(ids, replications or 0, _given("csm", params, given)), kept, workers, "claims")
-    verdicts = judge.judge(kept, ids, replications or 0, _given("csm", params, given))
+        _make(judge.runs(ids, replications or 0, override), kept, workers, "claims")
+    verdicts = judge.judge(kept, ids, replications or 0, override)
     rows = [(v.id, v.verdict, v.measured, v.tolerance, str(v.replications or ""), v.command) for v in verdicts]
     columns = ("claim", "verdict", "measured", "holds if", "replications", "command")
     if markdown:
@@ -225,14 +230,14 @@ def calibrate(
     replications: int | None,
     workers: int | None,
 ) -> None:
-    """Find the arrival rates of a load (B-CSM-14); those found are kept in ctl/sim/loads.py.
+    """Find the arrival rates of a load (B-CSM-14); those found are kept in ctl/sim/csm/loads.py.
 
     \b
     Example:
       ctl sim calibrate --mem-load 1.0 --tasks-per-node 3.2 --set jobs=4000
     """
     from ctl.sim import pool
-    from ctl.sim.calibrate import calibrate as find
+    from ctl.sim.csm.calibrate import calibrate as find
 
     values = _given("csm", None, given)
     if (values.get("mix") == "two") != (tasks_per_node is None):

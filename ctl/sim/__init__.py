@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The discrete-event simulator: models of the papers' clusters, whose queues are ordered by bpf/insert_rq.h itself.
 
-The engine is C (engine.c and its headers), compiled when it is first needed. Python describes models and
-experiments, keeps results, draws plots and checks claims. Nothing here touches a kernel.
+A folder is a model: its parameters, its engine (C, compiled when it is first needed), its experiments and its claims.
+What is beside the folders serves all of them: results are kept, plots drawn, claims judged. Nothing here touches a
+kernel.
+
+    params, claim, experiment ◄── csm, ... ◄── registry ◄── pool, claims
 """

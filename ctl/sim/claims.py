@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The papers' claims, judged by what the simulator measured: spec.md C, rows CSM-*, class S.
+"""The papers' claims, judged by what the simulator measured: spec.md C, class S.
 
 A row is a test declared before its runs were made; it says what must hold, and it is told when it does not. Where a
 parameter the paper leaves open decides, the row says which.
@@ -8,31 +8,23 @@ parameter the paper leaves open decides, the row says which.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ctl.errors import USAGE, CoschedError
-from ctl.sim import claims_csm
 from ctl.sim.evidence import Evidence, Missing
-from ctl.sim.experiments import find_experiment
-from ctl.sim.experiments import runs as runs_of
+from ctl.sim.experiment import runs as runs_of
 from ctl.sim.native import load
+from ctl.sim.pool import fetch
+from ctl.sim.registry import MODELS, find_claims, find_experiment
 from ctl.sim.store import Run, Store
 
-__all__ = ["CLAIMS", "NO_RUNS", "Claim", "Verdict", "judge", "markdown", "runs"]
+__all__ = ["NO_RUNS", "Override", "Verdict", "judge", "markdown", "runs"]
+
+Override = Mapping[str, Mapping[str, object]]
+"""Parameters that a user changes, by model."""
 
 REPRODUCED, NOT_REPRODUCED, NOT_CHECKABLE = "reproduced", "not reproduced", "not checkable here"
 NO_RUNS = "no runs yet"
-
-
-class Claim(NamedTuple):
-    """One row: what it says, on which experiments it is judged, and how."""
-
-    id: str
-    says: str
-    holds_if: str
-    experiments: tuple[str, ...]
-    test: Callable[..., tuple[bool, str]] | None  # of the experiments' Evidence; None: not checkable, see holds_if
 
 
 class Verdict(NamedTuple):
@@ -47,36 +39,23 @@ class Verdict(NamedTuple):
     command: str
 
 
-CLAIMS: tuple[Claim, ...] = tuple(Claim(*row) for row in claims_csm.ROWS)
-
-
-def _chosen(ids: Sequence[str]) -> list[Claim]:
-    known = {claim.id: claim for claim in CLAIMS}
-    for wanted in ids:
-        if wanted not in known:
-            raise CoschedError(f"there is no claim {wanted!r}: known are {CLAIMS[0].id} to {CLAIMS[-1].id}", USAGE)
-    return [known[wanted] for wanted in ids] if ids else list(CLAIMS)
-
-
-def runs(ids: Sequence[str], replications: int, override: Mapping[str, object]) -> list[Run]:
+def runs(ids: Sequence[str], replications: int, override: Override) -> list[Run]:
     """All runs that these claims (or all) are judged on, each once."""
-    names = dict.fromkeys(name for claim in _chosen(ids) for name in claim.experiments)
-    wanted = [
-        run
-        for name in names
-        for replication in zip(*runs_of(find_experiment(name), replications, override).values(), strict=True)
-        for run in replication
-    ]
+    wanted: list[Run] = []
+    for name in dict.fromkeys(name for claim in find_claims(ids) for name in claim.experiments):
+        experiment = find_experiment(name)
+        points = runs_of(experiment, replications, override.get(experiment.model.name))
+        wanted += (run for replication in zip(*points.values(), strict=True) for run in replication)
     return list({run.key: run for run in wanted}.values())
 
 
-def judge(store: Store, ids: Sequence[str], replications: int, override: Mapping[str, object]) -> list[Verdict]:
+def judge(store: Store, ids: Sequence[str], replications: int, override: Override) -> list[Verdict]:
     """Judge them by the runs that are kept."""
     loaded: dict[str, Evidence | None] = {}
-    options = "".join(f" --set {name}={value}" for name, value in override.items())
+    options = "".join(f" --set {name}={value}" for of in override.values() for name, value in of.items())
     options = (f" --replications {replications}" if replications else "") + options
     verdicts = []
-    for claim in _chosen(ids):
+    for claim in find_claims(ids):
         command = f"ctl sim claims {claim.id} --make{options}"
         if claim.test is None:
             verdicts.append(Verdict(claim.id, claim.says, NOT_CHECKABLE, claim.holds_if, "", 0, ""))
@@ -98,11 +77,12 @@ def judge(store: Store, ids: Sequence[str], replications: int, override: Mapping
 def markdown(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a table in Markdown; the command that shows a row again is `ctl sim claims ID --make`."""
     found = Counter(v.verdict for v in verdicts)
+    engines = ", ".join(f"{model.engine} {load(model.engine).digest}" for model in MODELS.values())
     counts = ", ".join(f"{n} {verdict}" for verdict, n in found.most_common())
     lines = [
-        "# CSM's claims",
+        "# The papers' claims, in the simulator",
         "",
-        f"Printed by `ctl sim claims --markdown` (engine {load().digest}): {counts}.",
+        f"Printed by `ctl sim claims --markdown` (engines: {engines}): {counts}.",
         "`ctl sim claims ID --make` shows a row again. A sign holds where the 95 % interval of the paired differences",
         "excludes zero. Numbers in a row go from the first point of the figure's axis to the last. What the readings",
         "taken decide: [docs/simulator.md](../docs/simulator.md).",
@@ -117,11 +97,14 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def _load(
-    name: str, store: Store, replications: int, override: Mapping[str, object], loaded: dict[str, Evidence | None]
+    name: str, store: Store, replications: int, override: Override, loaded: dict[str, Evidence | None]
 ) -> Evidence | None:
     if name not in loaded:
         try:
-            loaded[name] = Evidence(name, store, replications, override)
+            experiment = find_experiment(name)
+            loaded[name] = Evidence(
+                experiment, lambda runs: fetch(runs, store), replications, override.get(experiment.model.name)
+            )
         except Missing:
             loaded[name] = None
     return loaded[name]

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ctl.sim import pool
-from ctl.sim.experiments import Experiment, find_experiment, runs
+from ctl.sim.experiment import Experiment, runs
 from ctl.sim.intervals import Mean, paired
 from ctl.sim.params import Value
-from ctl.sim.store import Store
+from ctl.sim.store import Run
 
 __all__ = ["Evidence", "Missing", "about", "less"]
+
+
+Fetch = Callable[[Sequence[Run]], Mapping[tuple[str, str, str, int], dict[str, Any]]]
+"""Results of runs by their keys, of those that are there."""
 
 
 class Missing(Exception):
@@ -28,14 +31,16 @@ class Missing(Exception):
 class Evidence:
     """An experiment's results."""
 
-    def __init__(self, name: str, store: Store, replications: int, override: Mapping[str, object]) -> None:
+    def __init__(
+        self, experiment: Experiment, fetch: Fetch, replications: int, override: Mapping[str, object] | None = None
+    ) -> None:
         """Fetch those of the replications that are complete at every point; raises Missing."""
-        self.experiment: Experiment = find_experiment(name)
-        points = runs(self.experiment, replications, override)
-        found = pool.fetch([run for point in points.values() for run in point], store)
+        self.experiment = experiment
+        points = runs(experiment, replications, override)
+        found = fetch([run for point in points.values() for run in point])
         whole = [row for row in zip(*points.values(), strict=True) if all(run.key in found for run in row)]
         if len(whole) < 2:
-            raise Missing(name)
+            raise Missing(experiment.name)
         columns = zip(*whole, strict=True)
         self._points = {
             point: [found[run.key] for run in column] for point, column in zip(points, columns, strict=True)

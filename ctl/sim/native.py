@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The engine, compiled when it is first needed and kept under its content's digest.
+"""The engines, each compiled when it is first needed and kept under its content's digest.
 
->>> engine = load()
+An engine is a folder NAME here: engine.c, and sim.h with what Python sees of it between the "cdef" marks. What engines
+share (random.h, native.h) is beside this file; those that order queues include bpf/insert_rq.h.
+
+>>> engine = load("csm")
 >>> engine.ffi.sizeof("struct rq_task")
 32
 """
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import os
 import platform
 import re
@@ -36,7 +40,7 @@ _CDEF = re.compile(r"/\* cdef begin \*/(.*?)/\* cdef end \*/", re.DOTALL)
 _ENV = re.compile(r"^struct insert_env \{.*?^\};", re.DOTALL | re.MULTILINE)
 # no fused multiply-add: it rounds once where others round twice, and the same seed must be the same run everywhere
 _FLAGS = ("-std=gnu11", "-O3", "-g", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared")
-_SIZES = ("sim_params", "sim_script", "sim_record", "sim_stats", "sim_view", "sim_decision")
+_INSERTS = '#include "insert_rq.h"'
 
 
 class Engine(NamedTuple):
@@ -61,31 +65,38 @@ def compiler() -> str:
     return os.environ.get("CC", "gcc")
 
 
-def _sources() -> list[Path]:
-    bpf = _bpf_dir()
-    return [*sorted(_HERE.glob("*.[ch]")), bpf / "cosched.h", bpf / "insert_rq.h"]
+def _sources(name: str) -> list[Path]:
+    own = [*sorted(_HERE.glob("*.h")), *sorted((_HERE / name).glob("*.[ch]"))]
+    return own + [_bpf_dir() / header for header in ("cosched.h", "insert_rq.h") if _orders(name)]
 
 
-def _digest(flags: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(repr((compiler(), flags, platform.machine())).encode())
-    for path in _sources():
+def _orders(name: str) -> bool:
+    """Whether an engine orders queues as the kernel does."""
+    return any(_INSERTS in path.read_text() for path in (_HERE / name).glob("*.[ch]"))
+
+
+def _digest(name: str, flags: tuple[str, ...]) -> str:
+    digest = hashlib.sha256(repr((name, compiler(), flags, platform.machine())).encode())
+    for path in _sources(name):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
 
-def _compile(flags: tuple[str, ...], out: Path) -> None:
-    command = [compiler(), *flags, f"-I{_bpf_dir()}", f"-I{_HERE}", str(_HERE / "engine.c"), "-o", str(out)]
+def _compile(name: str, flags: tuple[str, ...], out: Path) -> None:
+    include = [f"-I{_HERE}", *([f"-I{_bpf_dir()}"] if _orders(name) else [])]
+    command = [compiler(), *flags, *include, str(_HERE / name / "engine.c"), "-o", str(out)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise CoschedError(f"the simulator's engine needs a C compiler, and there is no {command[0]!r}") from None
     if done.returncode:
-        raise CoschedError(f"the simulator's engine does not compile: {done.stderr.strip()}")
+        raise CoschedError(f"the simulator's engine {name} does not compile: {done.stderr.strip()}")
 
 
-def _declarations() -> str:
-    bpf = _bpf_dir()
-    parts = [(_CDEF, bpf / "cosched.h"), (_ENV, bpf / "insert_rq.h"), (_CDEF, _HERE / "sim.h")]
+def _declarations(name: str) -> str:
+    parts = [(_CDEF, _HERE / "native.h"), (_CDEF, _HERE / name / "sim.h")]
+    if _orders(name):
+        parts = [(_CDEF, _bpf_dir() / "cosched.h"), (_ENV, _bpf_dir() / "insert_rq.h"), *parts]
     found = []
     for pattern, path in parts:
         match = pattern.search(path.read_text())
@@ -96,24 +107,31 @@ def _declarations() -> str:
 
 
 @cache
-def load(kind: str = "") -> Engine:
-    """The engine; kind CHECKED: the build that checks itself, PLAIN: the one without optimisation."""
+def load(name: str, kind: str = "") -> Engine:
+    """An engine; kind CHECKED: the build that checks itself, PLAIN: the one without optimisation."""
     flags = _FLAGS + {"": (), CHECKED: ("-DSIM_CHECK", "-O1"), PLAIN: ("-O0",)}[kind]
-    digest = _digest(flags)
+    digest = _digest(name, flags)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cosched" / "sim"
     base.mkdir(parents=True, exist_ok=True)
-    path = base / f"engine-{digest}.so"
-    with (base / f"engine-{digest}.lock").open("w") as lock:
+    path = base / f"{name}-{digest}.so"
+    with (base / f"{name}-{digest}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # workers that start together compile once
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=base) as work:
-                _compile(flags, Path(work) / "engine.so")
+                _compile(name, flags, Path(work) / "engine.so")
                 (Path(work) / "engine.so").rename(path)
     ffi = cffi.FFI()
-    ffi.cdef(_declarations())
+    ffi.cdef(_declarations(name))
     lib: Any = ffi.dlopen(str(path))
-    sizes = ffi.new("uint64_t[]", len(_SIZES))
-    lib.sim_sizes(sizes)
-    if list(sizes) != [ffi.sizeof(f"struct {name}") for name in _SIZES]:
-        raise CoschedError(f"{path} lays its data out otherwise than sim.h says: remove it")
+    _agree(path, ffi, lib.sim_sizes())
     return Engine(ffi, lib, digest)
+
+
+def _agree(path: Path, ffi: Any, sizes: Any) -> None:
+    """Refuse an engine whose structs are of other sizes than Python thinks."""
+    for i in itertools.count():
+        if sizes[i].name == ffi.NULL:
+            return
+        name = ffi.string(sizes[i].name).decode()
+        if sizes[i].size != ffi.sizeof(name):
+            raise CoschedError(f"{path} lays {name} out otherwise than its sim.h says: remove it")

@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parameters of each model, declared once: name, unit, range, default, source.
+"""What a model is: its parameters with name, unit, range, default and source, its policies, and how it runs.
 
 A default without "default:" in its source is the paper's; the others are readings of spec.md, named by their ids, or
-chosen where the paper says nothing.
-
->>> complete("csm", {"mfreq_ms": 20})["mfreq_ms"]
-20.0
+chosen where the paper says nothing. Each model declares its own, in its folder; ctl/sim/registry.py has them all.
 """
 
 from __future__ import annotations
 
 import difflib
-import tomllib
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from ctl.errors import USAGE, CoschedError
-from ctl.policy import KNOBS
 
-__all__ = ["MODELS", "Model", "Parameter", "Value", "assignments", "complete", "find_model", "from_toml"]
+__all__ = ["Model", "Parameter", "Run", "Value", "assignments", "by_name"]
 
 Value = int | float | str
 """A parameter's value: a whole number, a number, or one of its words."""
@@ -67,101 +63,39 @@ class Parameter:
         return CoschedError(f"parameter {self.name} cannot be {value!r}: allowed is {kind}{self.range}", USAGE)
 
 
+Run = Callable[[str, Mapping[str, Value], int, threading.Event | None], dict[str, Any]]
+"""One replication: policy, a complete set of values, seed, request to stop; returns what it measured."""
+
+
 @dataclass(frozen=True)
 class Model:
-    """A model: its parameters, and the policies of ctl/policy.py that it knows."""
+    """A model. `engine` is the folder of its C text in ctl/sim; `check` refuses values that do not go together."""
 
     name: str
     meaning: str
     policies: tuple[str, ...]
     parameters: Mapping[str, Parameter]
+    run: Run
+    engine: str
+    check: Callable[[Mapping[str, Value]], None] = lambda _: None
+
+    def complete(self, given: Mapping[str, object]) -> dict[str, Value]:
+        """All parameters: those given, checked, and the defaults of the others."""
+        for name in given:
+            if name not in self.parameters:
+                near = difflib.get_close_matches(name, self.parameters, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"`ctl sim models {self.name}` lists them"
+                raise CoschedError(f"model {self.name} has no parameter {name!r}: {hint}", USAGE)
+        values = {
+            name: parameter.check(given.get(name, parameter.default)) for name, parameter in self.parameters.items()
+        }
+        self.check(values)
+        return values
 
 
-def _of_knob(name: str) -> Value:
-    """The default of the kernel side's knob of this name."""
-    default = KNOBS[name].default
-    assert default is not None
-    return default
-
-
-_P = Parameter
-_CSM = (
-    _P("nodes", 32, "nodes", 1, 200_000, "n, all alike", "CSM §5.1"),
-    _P("jobs", 1000, "jobs", 1, 10_000_000, "jobs of a replication, of all classes", "CSM §5.2"),
-    _P("memory", 32768, "pages", 1, 2**31, "M of a node", "CSM §5.1"),
-    _P("mest", 8192, "pages", 1, 2**29, "memory of tasks: 1..mest, mest..2mest, 2mest..4mest by class", "CSM §5.1"),
-    _P("mix", "three", "", 0, 0, "classes: local, small and large; or small and local", "B-CSM-18", ("three", "two")),
-    _P("pdt", 0.5, "", 0, 1, "P(large) of parallel jobs; in mix two P(small) of all jobs", "CSM §5.1, B-CSM-18"),
-    _P("local_share", 0.997703, "", 0, 1, "P(local) of all jobs, in mix three", "B-CSM-19; default: calibrated"),
-    _P("mit_s", 13.55, "s", 1e-6, 1e9, "mean time between two arrivals of any class", "B-CSM-14; default: calibrated"),
-    _P("tc_local_s", 300.0, "s", 1e-3, 1e7, "mean CPU time of a local job", "CSM §5.1"),
-    _P("tc_small_s", 300.0, "s", 1e-3, 1e7, "mean CPU time of each task of a small job", "CSM §5.1"),
-    _P("tc_large_s", 3600.0, "s", 1e-3, 1e7, "mean CPU time of each task of a large job", "CSM §5.1"),
-    _P("tc_cv", 2.0, "", 0, 20, "their coefficient of variation, hyper-exponential; below 1: constant", "D.1 default:"),
-    _P("small_from", 2, "tasks", 1, 2**16, "least size of a small job", "B-CSM-20 default:"),
-    _P("slice_ms", 100.0, "ms", 1e-3, 1e7, "mean time slice, exponential", "CSM §5.1"),
-    _P("mfreq_ms", 100.0, "ms", 1e-2, 1e7, "mean CPU time of a task between two messages", "CSM §5.1; default: range"),
-    _P("gaps", "job", "", 0, 0, "messages fall due at the same progress in all tasks of a job; or each by its own",
-       "B-CSM-24 default: by itself a job takes its CPU time", ("job", "task")),
-    _P("latency_ms", 0.2, "ms", 0, 1e4, "of a message", "D.1 default:"),
-    _P("smq_ms", 0.5, "ms", 0, 1e4, "time of a message in the send queue", "D.1 default:"),
-    _P("fault_ms", 20.0, "ms", 0, 1e4, "of a page fault", "CSM §5.1"),
-    _P("switch_ms", 0.0, "ms", 0, 100, "of putting another task on the CPU", "CSM §5.2"),
-    _P("wrk_local", 0.5, "", 0, 1, "mean working set of a local task, part of its memory", "CSM §5.1"),
-    _P("wrk_parallel", 0.8, "", 0, 1, "mean working set of a parallel task", "CSM §5.1"),
-    _P("wrk_sd", 0.1, "", 0, 1, "standard deviation of working sets, part of the memory", "D.1 default:"),
-    _P("phase", 0.1, "", 0, 100, "mean phase, part of the CPU time; 0: one phase", "CSM §5.1"),
-    _P("enter", "rescale", "", 0, 0, "a new task's pages by eq. 7: the others shrink for it, or only free ones",
-       "CSM eq. 7, D.1 default:", ("rescale", "free")),
-    _P("refs", 1, "pages", 0, 1000, "pages referred to at a dispatch", "CSM §5.1, B-CSM-23"),
-    _P("p", _of_knob("p"), "", 0, 1, "weight of the past in mes", "CSM eq. 2"),
-    _P("mnol", _of_knob("mnol"), "overtakes", 0, 64, "overtakes a local task may suffer", "CSM §4.1"),
-    _P("mnod", _of_knob("mnod"), "overtakes", 0, 64, "overtakes a parallel task may suffer", "CSM §5.2"),
-    _P("classify", "label", "", 0, 0, "parallel: by the job, or where mes is not zero", "B-CSM-7", ("label", "mes")),
-    _P("c_mes", "flow", "", 0, 0, "messages since the last insertion and backlog; or backlog", "B-CSM-8",
-       ("flow", "backlog")),
-    _P("eq3", "corrected", "", 0, 0, "page fault probability", "B-CSM-1", ("corrected", "printed")),
-    _P("top", "preempt", "", 0, 0, "who passes the running task runs, or is next", "B-CSM-4", ("preempt", "next")),
-)  # fmt: skip
-
-MODELS = {
-    "csm": Model(
-        "csm",
-        "CSM §5.1: a cluster of 32 nodes with local, small and large jobs",
-        ("rr", "pred", "dyn", "csm", "csm-bounded", "ccs"),
-        {parameter.name: parameter for parameter in _CSM},
-    ),
-}
-
-
-def find_model(name: str) -> Model:
-    """The model of that name; CoschedError (status 2) if there is none."""
-    if name not in MODELS:
-        raise CoschedError(f"there is no model {name!r}: known are {', '.join(MODELS)}", USAGE)
-    return MODELS[name]
-
-
-def complete(model: str, given: Mapping[str, object]) -> dict[str, Value]:
-    """All parameters of a model: those given, checked, and the defaults of the others."""
-    parameters = find_model(model).parameters
-    for name in given:
-        if name not in parameters:
-            near = difflib.get_close_matches(name, parameters, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"`ctl sim models {model}` lists them"
-            raise CoschedError(f"model {model} has no parameter {name!r}: {hint}", USAGE)
-    values = {name: parameter.check(given.get(name, parameter.default)) for name, parameter in parameters.items()}
-    _check_together(values)
-    return values
-
-
-def _check_together(values: Mapping[str, Value]) -> None:
-    nodes, small = int(values["nodes"]), int(values["small_from"])
-    if values["mix"] == "three" and nodes // 8 < small and values["local_share"] != 1:
-        raise CoschedError(
-            f"parameter nodes cannot be {nodes} in mix three: small jobs have {small} to nodes/8 tasks, so allowed is "
-            f"{8 * small} or more nodes (or local_share=1)",
-            USAGE,
-        )
+def by_name(*parameters: Parameter) -> Mapping[str, Parameter]:
+    """A model's parameters by their names."""
+    return {parameter.name: parameter for parameter in parameters}
 
 
 def assignments(texts: Iterable[str]) -> dict[str, object]:
@@ -173,14 +107,3 @@ def assignments(texts: Iterable[str]) -> dict[str, object]:
             raise CoschedError(f"{text!r} is no NAME=VALUE", USAGE)
         values[name.strip()] = value.strip()
     return values
-
-
-def from_toml(path: Path, model: str) -> dict[str, object]:
-    """The table of a TOML file that is named as the model."""
-    try:
-        read = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CoschedError(f"{path} cannot be read: {error}", USAGE) from None
-    if set(read) - set(MODELS) or not isinstance(read.get(model, {}), dict):
-        raise CoschedError(f"{path} may only hold tables named as models: {', '.join(MODELS)}", USAGE)
-    return dict(read.get(model, {}))

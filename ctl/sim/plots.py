@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ctl.sim.experiments import Experiment
+from ctl.sim.experiment import Experiment
 from ctl.sim.intervals import Mean
 from ctl.sim.params import Value
 
@@ -25,9 +25,9 @@ def draw(experiment: Experiment, results: Results, where: Path) -> list[Path]:
 
     matplotlib.use("Agg")
     matplotlib.rcParams |= {"svg.hashsalt": "cosched", "font.size": 9, "figure.dpi": 130}
-    figure = _trial(experiment, results) if experiment.trial else _sweep(experiment, results)
+    figure = _sweep(experiment, results) if experiment.panels else _traces(experiment, results)
     replications = min((len(point) for point in results.values()), default=0)
-    figure.suptitle(f"{experiment.title} ({replications} replications)" if not experiment.trial else experiment.title)
+    figure.suptitle(f"{experiment.title} ({replications} replications)" if experiment.panels else experiment.title)
     where.mkdir(parents=True, exist_ok=True)
     files = [where / f"{experiment.name}.{kind}" for kind in ("png", "svg")]
     for file in files:
@@ -47,7 +47,7 @@ def _sweep(experiment: Experiment, results: Results) -> Any:
             axes.errorbar(
                 experiment.xs, [point.mean for point in points], bars, marker=mark, ms=4, capsize=2, lw=1, label=line
             )
-        if experiment.x == "mfreq_ms":
+        if experiment.log:
             axes.set_xscale("log")
             axes.set_xticks(experiment.xs, [str(x) for x in experiment.xs])
             axes.minorticks_off()
@@ -57,7 +57,7 @@ def _sweep(experiment: Experiment, results: Results) -> Any:
     return figure
 
 
-def _trial(experiment: Experiment, results: Results) -> Any:
+def _traces(experiment: Experiment, results: Results) -> Any:
     """Resident pages above, CPU time below, one column for each policy, of the first replication."""
     from matplotlib.figure import Figure
 

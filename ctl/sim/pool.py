@@ -15,8 +15,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from ctl.errors import CoschedError
-from ctl.sim import csm_model, trials
 from ctl.sim.native import load
+from ctl.sim.registry import MODELS
 from ctl.sim.store import Run, Store
 
 __all__ = ["Interrupted", "default_workers", "fetch", "make"]
@@ -33,13 +33,14 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def _digest(run: Run) -> str:
+    """Of the engine that makes it."""
+    return load(MODELS[run.model].engine).digest
+
+
 def _one(run: Run, stop: threading.Event) -> _Done:
     began = time.thread_time()
-    trial = run.parameters.get("trial")
-    if trial is not None:
-        result: dict[str, Any] = trials.run(str(trial), run.policy, run.parameters, run.seed)
-    else:
-        result = csm_model.run(run.policy, run.parameters, run.seed, stop)
+    result = MODELS[run.model].run(run.policy, run.parameters, run.seed, stop)
     return run, result, time.thread_time() - began
 
 
@@ -65,13 +66,12 @@ def make(
     runs: Iterable[Run], store: Store, *, workers: int, progress: Callable[[int, int], None] = lambda *_: None
 ) -> int:
     """Make the runs that are not in the store yet; returns how many that were. `progress` is told done and all."""
-    engine = load().digest
-    missing = [run for run in runs if store.get(run, engine) is None]
+    missing = [run for run in runs if store.get(run, _digest(run)) is None]
     done, stop = 0, threading.Event()
     progress(0, len(missing))
     try:
         for run, result, cpu_s in _threads(missing, workers, stop):
-            store.add(run, engine, result, cpu_s)
+            store.add(run, _digest(run), result, cpu_s)
             done += 1
             progress(done, len(missing))
     except KeyboardInterrupt:
@@ -81,6 +81,5 @@ def make(
 
 def fetch(runs: Iterable[Run], store: Store) -> Mapping[tuple[str, str, str, int], dict[str, Any]]:
     """Results of runs by their keys, of those that are there."""
-    engine = load().digest
-    found = ((run.key, store.get(run, engine)) for run in runs)
+    found = ((run.key, store.get(run, _digest(run))) for run in runs)
     return {key: result for key, result in found if result is not None}

@@ -14,11 +14,13 @@ import pytest
 
 from ctl import cli_sim
 from ctl.errors import USAGE, CoschedError
-from ctl.sim import claims, experiments, params, pool
+from ctl.sim import claims, params, pool
+from ctl.sim.csm.model import MODEL
 from ctl.sim.evidence import Evidence, Missing, about, less
+from ctl.sim.experiment import runs as runs_of
 from ctl.sim.intervals import Mean, paired, slope
 from ctl.sim.native import load
-from ctl.sim.params import MODELS, complete
+from ctl.sim.registry import CLAIMS, MODELS, find_experiment
 from ctl.sim.store import Run, Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +52,7 @@ def ctl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 )
 def test_what_a_parameter_may_not_be_is_refused_by_name_range_and_unit(given: dict[str, object], says: str) -> None:
     with pytest.raises(CoschedError) as refused:
-        complete("csm", given)
+        MODEL.complete(given)
     assert says in str(refused.value)
     assert refused.value.status == USAGE
 
@@ -89,7 +91,7 @@ def test_a_wrong_request_is_told_what_is_known(arguments: tuple[str, ...], says:
 
 
 def test_the_simulator_imports_nothing_that_touches_a_kernel() -> None:
-    for path in (ROOT / "ctl" / "sim").glob("*.py"):
+    for path in (ROOT / "ctl" / "sim").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -103,7 +105,7 @@ def test_the_commands_of_a_node_need_neither_numpy_nor_matplotlib_nor_the_engine
 
 
 def _runs(n: int) -> list[Run]:
-    return [Run("csm", "csm", complete("csm", SMALL), seed) for seed in range(1, n + 1)]
+    return [Run("csm", "csm", MODEL.complete(SMALL), seed) for seed in range(1, n + 1)]
 
 
 def test_what_is_done_when_interrupted_is_kept_and_not_made_again(tmp_path: Path) -> None:
@@ -126,7 +128,7 @@ def test_what_is_done_when_interrupted_is_kept_and_not_made_again(tmp_path: Path
 
 
 def test_an_interrupt_ends_a_run_that_is_under_way() -> None:
-    endless = Run("csm", "rr", complete("csm", {"jobs": 10_000_000, "local_share": 1}), 1)
+    endless = Run("csm", "rr", MODEL.complete({"jobs": 10_000_000, "local_share": 1}), 1)
     told: list[int] = []
 
     def interrupt(done: int, _all: int) -> None:
@@ -152,17 +154,16 @@ def test_intervals() -> None:
 
 
 def test_every_claim_of_the_simulator_is_a_row_once() -> None:
-    ids = [claim.id for claim in claims.CLAIMS]
-    assert ids == [f"CSM-{n}" for n in range(1, 41)]
-    for claim in claims.CLAIMS:
+    assert list(CLAIMS) == [f"CSM-{n}" for n in range(1, 41)]
+    for claim in CLAIMS.values():
         for name in claim.experiments:
-            experiments.find_experiment(name)
+            find_experiment(name)
         assert (claim.test is None) == (not claim.experiments)
 
 
 def test_figures_that_show_the_same_runs_share_them() -> None:
     def keys(name: str) -> set[Any]:
-        found = experiments.runs(experiments.find_experiment(name))
+        found = runs_of(find_experiment(name))
         return {run.key for runs in found.values() for run in runs}
 
     assert keys("csm-fig8") == keys("csm-fig9")
@@ -210,14 +211,14 @@ def test_parameters_are_told_apart_from_words() -> None:
 
 
 def test_claims_are_judged_by_the_replications_that_are_whole() -> None:
-    found = experiments.find_experiment("csm-fig8")
-    store, digest = Store(":memory:"), load().digest
-    runs = [run for of in experiments.runs(found, 4).values() for run in of]
+    found = find_experiment("csm-fig8")
+    store, digest = Store(":memory:"), load("csm").digest
+    runs = [run for of in runs_of(found, 4).values() for run in of]
     for run in runs[:-1]:  # the last point's fourth replication is missing
         store.add(run, digest, {"correlation": float(run.seed)})
-    evidence = Evidence("csm-fig8", store, 4, {})
+    evidence = Evidence(found, lambda runs: pool.fetch(runs, store), 4)
     assert evidence.replications == 3
     assert evidence.column("rr", 20, "correlation") == [1, 2, 3]
     assert evidence.only({2, 3, 9}).column("rr", 20, "correlation") == [2, 3]
     with pytest.raises(Missing):
-        Evidence("csm-fig10", store, 4, {})
+        Evidence(find_experiment("csm-fig10"), lambda runs: pool.fetch(runs, store), 4)

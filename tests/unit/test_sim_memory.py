@@ -8,9 +8,9 @@ from collections import OrderedDict
 
 import pytest
 
-from ctl.sim.csm_model import Simulation
+from ctl.sim.csm.model import MODEL
+from ctl.sim.csm.simulation import Simulation
 from ctl.sim.native import CHECKED, load
-from ctl.sim.params import complete
 
 FRAMES = 60
 TASKS = 12
@@ -70,7 +70,7 @@ class Pages:
 @pytest.mark.parametrize("seed", range(40))
 def test_resident_pages_are_those_of_a_page_by_page_lru(seed: int) -> None:
     choose = random.Random(seed)
-    engine = load(CHECKED)
+    engine = load("csm", CHECKED)
     pages = Pages()
     working: dict[int, int] = {}
     ops: list[tuple[int, int, int, int]] = []
@@ -105,8 +105,8 @@ def test_resident_pages_are_those_of_a_page_by_page_lru(seed: int) -> None:
 
 
 def _compare(ops: list[tuple[int, int, int, int]], expected: list[dict[int, int]], working: dict[int, int]) -> None:
-    engine = load(CHECKED)
-    values = complete("csm", {"nodes": 1, "local_share": 1, "memory": FRAMES, "jobs": 1})
+    engine = load("csm", CHECKED)
+    values = MODEL.complete({"nodes": 1, "local_share": 1, "memory": FRAMES, "jobs": 1})
     with Simulation("rr", values, 1) as simulation:
         n = len(ops)
         res, flt = engine.ffi.new("uint32_t[]", n * TASKS), engine.ffi.new("uint32_t[]", n * TASKS)
@@ -123,7 +123,7 @@ def _compare(ops: list[tuple[int, int, int, int]], expected: list[dict[int, int]
 
 def test_probability_of_a_fault_is_that_of_equation_3() -> None:
     """A lone task whose working set does not fit faults at 1 - res/wrk of its dispatches (B-CSM-1)."""
-    values = complete("csm", {
+    values = MODEL.complete({
         "nodes": 1, "jobs": 40, "local_share": 1, "memory": 4096, "mest": 16384, "tc_local_s": 200, "phase": 0,
         "mit_s": 1e6, "wrk_sd": 0, "wrk_local": 1.0, "tc_cv": 0, "slice_ms": 10,
     })  # fmt: skip

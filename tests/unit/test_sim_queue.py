@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from ctl import policy
-from ctl.sim.csm_model import Simulation
+from ctl.sim.csm.model import MODEL
+from ctl.sim.csm.simulation import Simulation
 from ctl.sim.native import CHECKED
-from ctl.sim.params import MODELS, complete
 from tests.reference.insert_rq import CAUSES, Decision, Env, Task, insert_RQ
 
-POLICIES = MODELS["csm"].policies
+POLICIES = MODEL.policies
 EACH = int(os.environ.get("COSCHED_SIM_DECISIONS", "24000")) // len(POLICIES)
 CROWDED = {
     "nodes": 16, "jobs": 100_000, "memory": 8000, "mest": 2000, "mit_s": 1.2, "local_share": 0.9, "tc_local_s": 20,
@@ -46,7 +46,7 @@ def _problem(d: Any, rule: str) -> str | None:
 def test_every_decision_is_the_references(name: str) -> None:
     rule = policy.find_policy(name).rule
     decided, overtook, preempted, overloaded = 0, 0, 0, 0
-    with Simulation(name, complete("csm", CROWDED), 11, kind=CHECKED) as simulation:
+    with Simulation(name, MODEL.complete(CROWDED), 11, kind=CHECKED) as simulation:
         while decided < EACH:
             assert not simulation.advance(events=10_000)
             log, n = simulation.decisions()
@@ -65,7 +65,7 @@ def test_every_decision_is_the_references(name: str) -> None:
 def test_nobody_is_overtaken_more_than_mno_times() -> None:
     """The engine asserts it, too; here it is seen to reach the bound and to stop there."""
     for name in ("pred", "csm", "csm-bounded", "ccs"):
-        with Simulation(name, complete("csm", CROWDED), 12, kind=CHECKED) as simulation:
+        with Simulation(name, MODEL.complete(CROWDED), 12, kind=CHECKED) as simulation:
             simulation.advance(events=300_000)
             de = list(simulation.stats().de)
         assert de[2] > 0 and de[3] > 0 and not any(de[4:])  # mnol 2, mnod 3
@@ -80,7 +80,7 @@ def test_what_a_decision_leaves_is_what_the_next_one_finds(name: str) -> None:
     rule = policy.find_policy(name).rule
     left: list[tuple[int, int]] | None = None
     charged = displaced = 0
-    with Simulation(name, complete("csm", ALONE), 13, kind=CHECKED) as simulation:
+    with Simulation(name, MODEL.complete(ALONE), 13, kind=CHECKED) as simulation:
         simulation.advance(events=12_000)
         log, n = simulation.decisions()
         assert n > 5000
@@ -104,7 +104,7 @@ def test_what_a_decision_leaves_is_what_the_next_one_finds(name: str) -> None:
 def test_overload_is_that_of_equation_4() -> None:
     """All that are here ask for more than there is: never, and always but for the moments of a lone small task."""
     for memory, overloaded in ((2**31, 0), (1, 1)):
-        with Simulation("csm", complete("csm", CROWDED | {"memory": memory}), 14) as simulation:
+        with Simulation("csm", MODEL.complete(CROWDED | {"memory": memory}), 14) as simulation:
             simulation.advance(events=100_000)
             stats = simulation.stats()
             assert stats.parallel_insertions > 10

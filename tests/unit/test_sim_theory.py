@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from ctl.sim import csm_model
-from ctl.sim.csm_model import Job, Simulation
+from ctl.sim.csm.model import MODEL, run
+from ctl.sim.csm.simulation import Job, Simulation, metrics
 from ctl.sim.native import CHECKED, PLAIN, load
-from ctl.sim.params import complete
 
 SERVICE = 1.0  # s
 NEVER_ENDS = 1e7  # ms
@@ -27,11 +26,11 @@ def _node(load_: float, jobs: int, **changes: object) -> dict[str, Any]:
         "nodes": 1, "jobs": jobs, "local_share": 1, "tc_local_s": SERVICE, "mit_s": SERVICE / load_, "mest": 1,
         "memory": 2**31, "phase": 0,
     }  # fmt: skip
-    return complete("csm", given | changes)
+    return MODEL.complete(given | changes)
 
 
 def _mean_response(values: dict[str, Any], seed: int) -> float:
-    result = csm_model.run("rr", values, seed)
+    result = run("rr", values, seed)
     return float(result["tr_local"] / result["jobs_local"])
 
 
@@ -55,7 +54,7 @@ def test_processor_sharing_asks_only_for_the_mean(cv: float, jobs: int, slice_ms
     E[S] and rho are those of the jobs drawn, which takes away most of the noise. Slices of 4 % of the service make
     E[T] 0.6 % too long at cv 2, of 1 % nothing that is seen.
     """
-    result = csm_model.run("rr", _node(0.5, jobs, tc_cv=cv, slice_ms=slice_ms), 3)
+    result = run("rr", _node(0.5, jobs, tc_cv=cv, slice_ms=slice_ms), 3)
     service, busy = result["tc_local"] / jobs, result["busy_s"] / result["end_s"]
     assert (service, busy) == (pytest.approx(SERVICE, rel=0.02), pytest.approx(0.5, rel=0.02))
     assert result["tr_local"] / jobs == pytest.approx(service / (1 - busy), rel=0.01)
@@ -68,7 +67,7 @@ def test_the_checked_engine_finds_nothing_wrong() -> None:
         "tc_small_s": 5, "tc_large_s": 10, "mfreq_ms": 60,
     }  # fmt: skip
     for name in ("rr", "pred", "dyn", "csm", "csm-bounded", "ccs"):
-        result = csm_model.run(name, complete("csm", crowded), 5, kind=CHECKED)
+        result = run(name, MODEL.complete(crowded), 5, kind=CHECKED)
         assert result["arrivals"] == 400
         assert result["faults"] > 100
         assert result["blocks"] > 100
@@ -77,17 +76,17 @@ def test_the_checked_engine_finds_nothing_wrong() -> None:
 @pytest.mark.parametrize("name", ["rr", "csm"])
 def test_a_seed_is_a_run(name: str) -> None:
     """Twice, unoptimised, and checked: the same to the last bit. Another seed is another run."""
-    values = complete("csm", {"jobs": 60, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
-    once, again, plain, checked = (csm_model.run(name, values, 9, kind=kind) for kind in ("", "", PLAIN, CHECKED))
+    values = MODEL.complete({"jobs": 60, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
+    once, again, plain, checked = (run(name, values, 9, kind=kind) for kind in ("", "", PLAIN, CHECKED))
     assert once == again == plain == checked
     assert once["faults"] > 0
-    assert once["end_s"] != csm_model.run(name, values, 10)["end_s"]
+    assert once["end_s"] != run(name, values, 10)["end_s"]
 
 
 def test_a_seed_is_the_same_run_on_every_machine() -> None:
     """These numbers were made on x86-64. If they differ elsewhere, results of other machines cannot be compared."""
-    values = complete("csm", {"jobs": 60, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
-    result = csm_model.run("csm", values, 9)
+    values = MODEL.complete({"jobs": 60, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
+    result = run("csm", values, 9)
     assert (result["events"], result["faults"], result["preempts"], result["end_s"]) == EXPECTED
 
 
@@ -96,7 +95,7 @@ EXPECTED = (449559, 1980, 10338, 4468.059498279)
 
 def test_policies_meet_the_same_jobs() -> None:
     """Common random numbers: whatever the policy, the same jobs come at the same times and need the same."""
-    values = complete("csm", {"jobs": 200, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
+    values = MODEL.complete({"jobs": 200, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
     met = []
     for name in ("rr", "csm"):
         with Simulation(name, values, 4) as simulation:
@@ -106,13 +105,13 @@ def test_policies_meet_the_same_jobs() -> None:
 
 
 def test_a_pause_changes_nothing() -> None:
-    values = complete("csm", {"jobs": 60, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
+    values = MODEL.complete({"jobs": 60, "local_share": 0.9, "tc_large_s": 100, "mit_s": 10})
     with Simulation("csm", values, 9) as simulation:
         at = 0.0
         while not simulation.advance(until_s=at):
             at += 7
-        paused = csm_model.metrics(simulation.stats())
-    assert paused == csm_model.run("csm", values, 9)
+        paused = metrics(simulation.stats())
+    assert paused == run("csm", values, 9)
 
 
 def test_a_parallel_job_by_itself_takes_its_cpu_time() -> None:
@@ -120,7 +119,7 @@ def test_a_parallel_job_by_itself_takes_its_cpu_time() -> None:
     times = {}
     for gaps in ("job", "task"):
         job = Job(0.0, "large", 360.0, 18432, 32, 0)
-        with Simulation("csm", complete("csm", {"gaps": gaps}), 1, [job]) as simulation:
+        with Simulation("csm", MODEL.complete({"gaps": gaps}), 1, [job]) as simulation:
             simulation.advance()
             times[gaps] = next(iter(simulation.records())).slow / 360e9
     assert times["job"] == pytest.approx(1, abs=0.01)
@@ -130,11 +129,11 @@ def test_a_parallel_job_by_itself_takes_its_cpu_time() -> None:
 def test_tasks_are_spread_by_memory() -> None:
     """A job goes to the nodes with the least N.mem (CSM §5.1): with jobs of n/4 nodes, four fill every node once."""
     jobs = [Job(float(k), "large", 1e5, 20000, 8) for k in range(4)]
-    with Simulation("rr", complete("csm", {}), 1, jobs) as simulation:
+    with Simulation("rr", MODEL.complete({}), 1, jobs) as simulation:
         simulation.advance(until_s=10)
         assert [len(simulation.node(k)) for k in range(32)] == [1] * 32
     uneven = [*(Job(0.0, "local", 1e5, 100 + k, 1, k) for k in range(32)), Job(1.0, "large", 1e5, 20000, 8)]
-    with Simulation("rr", complete("csm", {}), 1, uneven) as simulation:
+    with Simulation("rr", MODEL.complete({}), 1, uneven) as simulation:
         simulation.advance(until_s=10)
         assert [len(simulation.node(k)) for k in range(32)] == [2] * 8 + [1] * 24
 
@@ -146,7 +145,7 @@ def _mix(z: int) -> int:
 
 
 def _draws(what: int, a: float, b: float, seed: int, n: int) -> list[float]:
-    engine = load()
+    engine = load("csm")
     out = engine.ffi.new("double[]", n)
     engine.lib.sim_draw(what, a, b, seed, out, n)
     return list(out)
@@ -181,7 +180,7 @@ def test_moments_of_what_is_drawn() -> None:
 
 def test_a_message_for_a_task_that_has_ended_is_nobody_elses() -> None:
     """A task that starts where another one ended, with messages under way to that one, does not read them."""
-    values = complete("csm", {"latency_ms": 5000, "mfreq_ms": 1000})
+    values = MODEL.complete({"latency_ms": 5000, "mfreq_ms": 1000})
 
     def response(arrives_s: float) -> list[float]:
         jobs = [Job(at, "small", 20.0, 100, 2, 0) for at in (0.0, arrives_s)]

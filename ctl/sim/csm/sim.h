@@ -143,7 +143,6 @@ const struct sim_record *sim_records(sim *s);
 const char *sim_trouble(sim *s);
 uint32_t sim_node_tasks(sim *s, uint32_t node, struct sim_view *views, uint32_t room);
 uint32_t sim_log(sim *s, struct sim_decision *log, uint32_t room);	/* decisions since the last call */
-void sim_sizes(uint64_t *sizes);	/* of params, script, record, stats, view, decision */
 void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uint32_t n);
 int sim_memory(const struct sim_params *params, const struct sim_memory_op *ops, uint32_t n, uint32_t tasks,
 	       uint32_t *res, uint32_t *flt);	/* of each task after each operation; SIM_CHECK only, else -1 */

@@ -200,14 +200,14 @@ uint32_t sim_log(struct sim *s, struct sim_decision *log, uint32_t room)
 	return nr;
 }
 
-void sim_sizes(uint64_t *sizes)
+const struct sim_size *sim_sizes(void)
 {
-	sizes[0] = sizeof(struct sim_params);
-	sizes[1] = sizeof(struct sim_script);
-	sizes[2] = sizeof(struct sim_record);
-	sizes[3] = sizeof(struct sim_stats);
-	sizes[4] = sizeof(struct sim_view);
-	sizes[5] = sizeof(struct sim_decision);
+	static const struct sim_size sizes[] = {
+		SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_script), SIM_SIZE(struct sim_record),
+		SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_decision), { 0 },
+	};
+
+	return sizes;
 }
 
 /* n draws, for tests: 0 exponential(mean a), 1 normal, 2 hyper-exponential(mean a, cv b), 3 below a */

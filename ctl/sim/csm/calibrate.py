@@ -14,8 +14,8 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from ctl.errors import CoschedError
-from ctl.sim import csm_model
-from ctl.sim.params import Value, complete
+from ctl.sim.csm.model import MODEL, run
+from ctl.sim.params import Value
 
 __all__ = ["Load", "calibrate"]
 
@@ -38,7 +38,7 @@ def _measure(
     """mem_load, tasks per node, and the local part of these; of an overloaded system three times as much."""
 
     def one(seed: int) -> dict[str, Any]:
-        return csm_model.run("rr", values, seed, events=events)
+        return run("rr", values, seed, events=events)
 
     try:
         with ThreadPoolExecutor(workers) as pool:
@@ -65,7 +65,7 @@ def calibrate(
 
     A step moves each rate by the square root of what it misses in tasks, damped as it gets near. Ends within 2 %.
     """
-    values = dict(complete("csm", given))
+    values = dict(MODEL.complete(given))
     two = values["mix"] == "two"
     local, parallel = _start(values, two, mem_load, tasks_per_node)
     best, least = Load(0, 0, 0, 0, 0), 9e9

@@ -7,14 +7,15 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean
 
-from ctl.sim import claims_trials as trials
+from ctl.sim.claim import Claim
+from ctl.sim.claim import Found as _Found
+from ctl.sim.csm import claims_trials as trials
 from ctl.sim.evidence import Evidence, about, less
 from ctl.sim.intervals import Mean, paired, slope
 from ctl.sim.params import Value
 
-__all__ = ["ROWS"]
+__all__ = ["CLAIMS"]
 
-_Found = tuple[bool, str]
 _LINES = ("rr", "pred", "csm")
 _HIGH, _LOW = (20, 50), (500, 1000)  # the grid's thirds: high and low message frequency
 
@@ -269,7 +270,7 @@ _TOY, _FOUR = (tuple(f"{name}{reading}" for reading in trials.READINGS) for name
 _by = trials.by_reading
 _REAL = "a measurement of real Linux nodes, not of this model"
 
-ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None], ...] = (
+_ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None], ...] = (
     ("CSM-1", "COS beats Linux for MG when memory suffices", _REAL, (), None),
     ("CSM-2", "paging wipes out the benefit of coscheduling", _REAL, (), None),
     ("CSM-3", "no memory policy: L ends first, then J1", "L < J1 < J2 under rr", _TOY, _by(trials.toy_order)),
@@ -311,3 +312,5 @@ ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None],
     ("CSM-39", "CSM switches less than PRED", "fewer faults and switches", ("csm-switch",), _switches),
     ("CSM-40", "one fault on one node cascades", "the engine injects no faults yet", (), None),
 )
+
+CLAIMS: tuple[Claim, ...] = tuple(Claim(*row) for row in _ROWS)

@@ -15,6 +15,7 @@
 
 #include "insert_rq.h"
 #include "sim.h"
+#include "native.h"
 #include "random.h"
 
 #define NIL	UINT32_MAX

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Model `csm`: its parameters in the engine's units, one run, and the metrics of CSM §5.1 (eq. 8 to 10)."""
+"""Model `csm`: its parameters in the engine's units, a run in the making, and the metrics of CSM §5.1 (eq. 8 to 10)."""
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +12,11 @@ from ctl.errors import FAILED, CoschedError
 from ctl.sim.native import Engine, load
 from ctl.sim.params import Value
 
-__all__ = ["CLASSES", "NEVER", "Job", "Simulation", "View", "metrics", "run"]
+__all__ = ["CLASSES", "NEVER", "Job", "Simulation", "View", "metrics"]
 
 CLASSES = ("local", "small", "large")
 NEVER = 2**64 - 2
 _ANYWHERE = 2**32 - 1
-_EVENTS = 2_000_000  # between two looks at the request to stop: a tenth of a second
 _COUNTERS = (
     *("events", "arrivals", "messages", "wakes", "expiries", "ends", "blocks", "phases", "dispatches", "switches"),
     *("preempts", "faults", "insertions", "tails", "tops", "walks", "parallel_insertions", "by_mes", "by_rec"),
@@ -90,8 +88,8 @@ def _log2(n: int) -> int:
 class Simulation:
     """One run in the making; a context manager, because the engine's memory is not Python's.
 
-    >>> from ctl.sim.params import complete
-    >>> with Simulation("rr", complete("csm", {"jobs": 10, "local_share": 1}), 1) as simulation:
+    >>> from ctl.sim.csm.model import MODEL
+    >>> with Simulation("rr", MODEL.complete({"jobs": 10, "local_share": 1}), 1) as simulation:
     ...     simulation.advance()
     ...     simulation.stats().sums[0].jobs
     True
@@ -102,7 +100,7 @@ class Simulation:
         self, name: str, values: Mapping[str, Value], seed: int, jobs: Sequence[Job] = (), *, kind: str = ""
     ) -> None:
         """Make it ready; `jobs` instead of the generator's, `kind` of engine as in native.load()."""
-        self.engine = load(kind)
+        self.engine = load("csm", kind)
         ffi = self.engine.ffi
         self._params = _fill(self.engine, name, values, seed)
         self._script = ffi.new("struct sim_script[]", max(len(jobs), 1))
@@ -181,21 +179,3 @@ def metrics(stats: Any) -> dict[str, Any]:
         "de": list(stats.de)[:8],
     }
     return found
-
-
-def run(
-    name: str,
-    values: Mapping[str, Value],
-    seed: int,
-    stop: threading.Event | None = None,
-    kind: str = "",
-    events: int = 0,
-) -> dict[str, Any]:
-    """Run a replication to its end, or refuse after `events`. Raises KeyboardInterrupt if `stop` is set meanwhile."""
-    with Simulation(name, values, seed, kind=kind) as simulation:
-        while not simulation.advance(events=_EVENTS):
-            if stop is not None and stop.is_set():
-                raise KeyboardInterrupt
-            if events and simulation.stats().events > events:
-                raise CoschedError(f"this load is more than the nodes bear: not done after {events:g} events", FAILED)
-        return metrics(simulation.stats())

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import mean
 
+from ctl.sim.claim import Found as _Found
 from ctl.sim.evidence import Evidence, less
 from ctl.sim.intervals import Mean, paired
 
@@ -26,8 +27,6 @@ __all__ = [
 
 READINGS = ("", "-free", "-free-1s")
 """Suffixes of the trials' experiments: the defaults; a new task takes free pages only; also a message each second."""
-
-_Found = tuple[bool, str]
 
 
 def by_reading(test: Callable[[Evidence], _Found]) -> Callable[..., _Found]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ctl.sim.csm_model import Job, Simulation
+from ctl.sim.csm.simulation import Job, Simulation
 from ctl.sim.params import Value
 
 __all__ = ["TRIALS", "Trial", "run"]
@@ -22,6 +22,7 @@ class Trial(NamedTuple):
     names: tuple[str, ...]
     jobs: tuple[Job, ...]
     every_s: float
+    nodes: int
     parameters: Mapping[str, Value]
 
 
@@ -32,9 +33,7 @@ def _everywhere(nodes: int, name: str, tc_s: float, vir: int) -> list[tuple[str,
 
 def _trial(nodes: int, jobs: list[tuple[str, Job]], every_s: float, parameters: Mapping[str, Value]) -> Trial:
     jobs = sorted(jobs, key=lambda pair: pair[1])
-    return Trial(
-        tuple(name for name, _ in jobs), tuple(job for _, job in jobs), every_s, {"nodes": nodes, **parameters}
-    )
+    return Trial(tuple(name for name, _ in jobs), tuple(job for _, job in jobs), every_s, nodes, parameters)
 
 
 TRIALS = {
@@ -67,21 +66,20 @@ TRIALS = {
         8,
         [(f"J{k + 1}", Job(100.0 * k, "large", 600.0, 16384, 8, 0)) for k in range(3)],
         20.0,
-        {"nodes": 8, "local_share": 1.0},
+        {"local_share": 1.0},
     ),
     "sizes": _trial(
         8,
         [(f"J{k + 1}", Job(0.0, "large", 600.0, vir, 8, 0)) for k, vir in enumerate((10240, 14336, 20480))],
         20.0,
-        {"nodes": 8, "local_share": 1.0},
+        {"local_share": 1.0},
     ),
 }
 
 
-def run(name: str, policy: str, parameters: Mapping[str, Value], seed: int) -> dict[str, Any]:
-    """Run a trial; returns each named job's response time and N1's tasks over time (CPU s, resident pages)."""
-    trial = TRIALS[name]
-    values = {key: value for key, value in parameters.items() if key != "trial"}
+def run(policy: str, values: Mapping[str, Value], seed: int) -> dict[str, Any]:
+    """Run the trial of `values`; each named job's response time and N1's tasks over time (CPU s, resident pages)."""
+    trial = TRIALS[str(values["trial"])]
     traces: dict[str, list[tuple[float, float, int]]] = {name: [] for name in trial.names if name}
     with Simulation(policy, values, seed, trial.jobs) as simulation:
         at, done = 0.0, False
@@ -93,9 +91,7 @@ def run(name: str, policy: str, parameters: Mapping[str, Value], seed: int) -> d
                 if label:
                     traces[label].append((at, view.cpu_s, view.res))
         records = list(simulation.records())
-        response = {
-            label: records[number].slow / 1e9 for number, label in enumerate(trial.names) if label
-        }
+        response = {label: records[number].slow / 1e9 for number, label in enumerate(trial.names) if label}
         arrived = {label: records[number].arrived / 1e9 for number, label in enumerate(trial.names) if label}
         faults = simulation.stats().faults
     return {"response_s": response, "arrived_s": arrived, "traces": traces, "faults": faults}

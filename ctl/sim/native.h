@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What every engine tells native.py, so that both sides see the same structs. */
+#ifndef SIM_NATIVE_H
+#define SIM_NATIVE_H
+
+#include <stdint.h>
+
+/* cdef begin */
+struct sim_size {
+	const char	*name;		/* "struct sim_params"; NULL ends the list */
+	uint64_t	size;
+};
+const struct sim_size *sim_sizes(void);
+/* cdef end */
+
+#define SIM_SIZE(type)	{ #type, sizeof(type) }
+
+#endif /* SIM_NATIVE_H */

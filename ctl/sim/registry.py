@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All there is: the models, the papers' experiments, the papers' claims. A model's folder has those of its own.
+
+>>> find_model("csm").complete({"mfreq_ms": 20})["mfreq_ms"]
+20.0
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from ctl.errors import USAGE, CoschedError
+from ctl.sim.claim import Claim
+from ctl.sim.csm import claims as csm_claims
+from ctl.sim.csm import experiments as csm_experiments
+from ctl.sim.csm import model as csm_model
+from ctl.sim.experiment import Experiment
+from ctl.sim.params import Model
+
+__all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", "find_model", "from_toml"]
+
+_T = TypeVar("_T")
+
+MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL,)}
+EXPERIMENTS: Mapping[str, Experiment] = {e.name: e for e in csm_experiments.EXPERIMENTS}
+CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in csm_claims.CLAIMS}
+
+
+def _find(kind: str, name: str, known: Mapping[str, _T]) -> _T:
+    """The one of that name; CoschedError (status 2) if there is none."""
+    if name not in known:
+        raise CoschedError(f"there is no {kind} {name!r}: known are {', '.join(known)}", USAGE)
+    return known[name]
+
+
+def find_model(name: str) -> Model:
+    """The model of that name; CoschedError (status 2) if there is none."""
+    return _find("model", name, MODELS)
+
+
+def find_experiment(name: str) -> Experiment:
+    """The experiment of that name; CoschedError (status 2) if there is none."""
+    return _find("experiment", name, EXPERIMENTS)
+
+
+def find_claims(ids: Sequence[str]) -> list[Claim]:
+    """The claims of these ids, or all; CoschedError (status 2) if there is none of an id."""
+    return [_find("claim", wanted, CLAIMS) for wanted in ids] if ids else list(CLAIMS.values())
+
+
+def from_toml(path: Path) -> dict[str, dict[str, object]]:
+    """The tables of a TOML file, each named as a model."""
+    try:
+        read = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CoschedError(f"{path} cannot be read: {error}", USAGE) from None
+    if set(read) - set(MODELS) or not all(isinstance(of, dict) for of in read.values()):
+        raise CoschedError(f"{path} may only hold tables named as models: {', '.join(MODELS)}", USAGE)
+    return read
