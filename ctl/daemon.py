@@ -29,6 +29,7 @@ from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import knobs as encoding
 from ctl.node import protocol
 from ctl.policy import Value
+from ctl.prompt import before_all_others, stay_in_memory
 
 __all__ = ["Options", "foreground", "start", "stop"]
 
@@ -280,6 +281,9 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
                 files.LAST_EXIT.unlink(missing_ok=True)
                 took = time.monotonic() - began
                 ready({**answer, "pid": os.getpid(), "enabled_s": enabled, "ready_s": took})
+
+            for refused in filter(None, (before_all_others(), stay_in_memory())):
+                _log.warning("the agent: %s", refused)
 
             async def serve() -> tuple[str, Any]:
                 agent = Agent(scheduler, cgroups, options.policy, values, join)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ctl.errors import CoschedError
+from ctl.prompt import stay_in_memory
 
 if TYPE_CHECKING:
     from ctl.kernel.sensors import Sensors
@@ -45,6 +46,7 @@ class NodeSensors:
 
             sensors = self._sensors or Sensors()
             sensors.start()
+            stay_in_memory()  # it did, or was refused, when the agent started
             return sensors
 
         try:

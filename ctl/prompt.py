@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Promptness of the agent on a node that is short of what it manages: of CPUs, and of memory.
+
+What the nodes of a job tell each other is of use within some milliseconds (CCS §4.3), and a node that has most to tell
+is a busy one: an agent that waits its turn there, and for its own pages to come back from swap, tells it too late.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+from pathlib import Path
+from typing import Final
+
+__all__ = ["LONGEST", "before_all_others", "stay_in_memory"]
+
+LONGEST: Final = 20  # seconds of CPU: under emulation the longest piece of work takes one
+_COMPILER: Final = ("libLLVM", "libclang")  # of the sensors: a hundred megabytes that are needed once
+_MADV_PAGEOUT, _MCL_CURRENT, _MCL_ONFAULT = 21, 1, 4  # asm-generic/mman-common.h, mman.h
+
+
+def before_all_others() -> str:
+    """Have the calling thread, and none that it starts, run before all others; returns why not, "" if it does.
+
+    By SCHED_RR of the lowest priority, over which sched_ext has no say: so it is under every policy. The kernel leaves
+    a twentieth of each second to the others (sched_rt_runtime_us), and ends a process that computes for LONGEST seconds
+    without once waiting (RLIMIT_RTTIME): its supervisor then undoes what it did.
+    """
+    try:
+        resource.setrlimit(resource.RLIMIT_RTTIME, (LONGEST * 1_000_000, resource.RLIM_INFINITY))
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except (OSError, ValueError) as error:
+        return f"it waits its turn, which costs time on a busy node: SCHED_RR is refused ({error})"
+    return ""
+
+
+def stay_in_memory() -> str:
+    """Lock what this process touches from now on, but give up its compiler's pages; returns why not, "" if it does.
+
+    What is mapped later is not locked: call it again.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for start, end in _mappings(_COMPILER):
+        libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_PAGEOUT)  # refused: they stay, no harm
+    if libc.mlockall(_MCL_CURRENT | _MCL_ONFAULT):
+        return f"its memory may be paged out, which costs time on a full node: {os.strerror(ctypes.get_errno())}"
+    return ""
+
+
+def _mappings(names: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Where files of these names are mapped."""
+    found = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, *_, path = line.split(maxsplit=5)
+        if Path(path).name.startswith(names):
+            start, _, end = span.partition("-")
+            found.append((int(start, 16), int(end, 16)))
+    return found
