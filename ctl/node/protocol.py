@@ -68,6 +68,7 @@ SOCKET = Path(os.environ.get("COSCHED_RUN_DIR", "/run/cosched")) / "agent.sock"
 STREAMS = frozenset({"trace", "follow"})
 
 _TIMEOUT = 10.0  # seconds an agent may take to answer; under emulation listing all tasks takes one
+_LONG = {"set": 120.0, "switch": 120.0}  # those that may start sensors: to compile them takes five, emulated forty
 _CHUNK = 1 << 18  # bytes asked of the socket at a time
 
 
@@ -152,6 +153,7 @@ class Client:
         """Connect. Raises NotRunning where nobody listens, CoschedError where the user may not."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout)
+        self._timeout = timeout
         try:
             self._socket.connect(os.fspath(path))
         except PermissionError:
@@ -179,6 +181,9 @@ class Client:
 
     def call(self, op: str, **arguments: object) -> Any:
         """Ask for one operation and wait for its result; raises what the agent answered, or AgentGone."""
+        if op in _LONG:
+            self.call("ping")  # one that is stopped is not waited for so long
+        self._socket.settimeout(_LONG.get(op, self._timeout))
         try:
             self._socket.sendall(encode_request(op, **arguments))
             line = self._line()
@@ -249,7 +254,7 @@ class Client:
     def _silent(self, error: OSError) -> CoschedError:
         if isinstance(error, (TimeoutError, BlockingIOError)):
             return AgentGone(
-                f"the agent does not answer within {_TIMEOUT:.0f} s: it may be stopped (kill -CONT its pid), "
+                f"the agent does not answer within {self._socket.gettimeout():g} s: it may be stopped (kill -CONT its pid), "
                 "or end it with `ctl unload`",
                 1,
             )
