@@ -151,7 +151,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 		note_queued(tctx, k);
 	}
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
-	if (woke || !has_given_up(p, tctx))
+	if (woke || !has_given_up(p, tctx) || was_answered(p, tctx))
 		begin_turn(tctx);
 	tctx->credited = 0;
 	tctx->msg_pending = 0;

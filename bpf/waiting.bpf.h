@@ -87,6 +87,15 @@ static __always_inline bool has_given_up(const struct task_struct *p, const stru
 	return tctx->waiting && p->se.sum_exec_runtime < tctx->gave_up + POLL_PAUSE_MAX;
 }
 
+/* Has a message come since it was seen to wait? Nobody else says so: it was not queued yet. */
+static __always_inline bool was_answered(const struct task_struct *p, const struct task_ctx *tctx)
+{
+	u32 tid = p->pid;
+	struct obs *o = bpf_map_lookup_elem(&obs, &tid);
+
+	return o && o->moved != tctx->moved;
+}
+
 /* sched_yield() by @from: without this op, and for all others, its slice would be over. */
 bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -155,7 +164,7 @@ static int take_cpu(void *map, u32 *cpu, struct kick_timer *t)
 		return 0;
 	}
 	t->tid = 0;
-	if (tctx && tctx->waiting) {
+	if (tctx && tctx->waiting && !was_answered(curr, tctx)) {
 		give_up(tctx, exec_now(curr), *cpu, knobs_now());
 		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
 	}

@@ -239,10 +239,15 @@ class JobCgroups:
         return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)
 
     def memory(self, jid: str) -> tuple[int, int]:
-        """Resident and swapped memory of the job, bytes. Resident is what is mapped: not the cache of its files."""
+        """Memory of the job that is resident, and that is in swap and nowhere else, bytes.
+
+        Resident is what is mapped: not the cache of its files. A page that came back keeps its place in swap, too,
+        while that is not scarce; it counts once.
+        """
         path = self._there(jid)
         stat = _keyed(path / "memory.stat")
-        return stat["anon"] + stat["file_mapped"], _number(path / "memory.swap.current")
+        swapped = _number(path / "memory.swap.current") - stat["swapcached"]
+        return stat["anon"] + stat["file_mapped"], max(0, swapped)
 
     def cpu_ns(self) -> tuple[int, int]:
         """CPU time used so far by all jobs, those that have ended included, and by everything on this machine.

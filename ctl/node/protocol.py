@@ -254,8 +254,8 @@ class Client:
     def _silent(self, error: OSError) -> CoschedError:
         if isinstance(error, (TimeoutError, BlockingIOError)):
             return AgentGone(
-                f"the agent does not answer within {self._socket.gettimeout():g} s: it may be stopped (kill -CONT its pid), "
-                "or end it with `ctl unload`",
+                f"the agent does not answer within {self._socket.gettimeout():g} s: it may be stopped (kill -CONT its "
+                "pid), or end it with `ctl unload`",
                 1,
             )
         return AgentGone(f"the connection to the agent broke ({error.strerror}): see `ctl status` for why", 1)

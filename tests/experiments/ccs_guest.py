@@ -31,7 +31,11 @@ _NODES: Final = ("node1", "node2")
 _ALONE_S: Final = 8.0  # a local user that is measured alone
 _ROUNDS: Final = 30  # of comparing clocks
 _BASE_KNOBS: Final = {
-    "quantum": "policy", "memory": "policy", "events": "policy", "share_l": 0.5, "spin_ms": 2,
+    "quantum": "policy",
+    "memory": "policy",
+    "events": "policy",
+    "share_l": 0.5,
+    "spin_ms": 2,
     "local_idle_s": plan.IDLE_S,
 }
 _SPEED: Final = 1000.0  # the knob's value for the fastest node
@@ -136,9 +140,14 @@ def arguments(session: plan.Session, room: float, loops_per_ms: int, other: str)
     kb = int(profile.memory * room * plan.ROOM_MB * 1024)
     cycle_s = plan.PERIOD_MS / 1000
     numbers = (
-        int(plan.PERIOD_MS * (1 - profile.cpu)), int(plan.PERIOD_MS * profile.cpu * loops_per_ms), kb,
-        int(kb / 4 * cycle_s / plan.PASS_S), max(1, round(session.seconds / cycle_s)), other,
-        max(8, int(profile.sent * cycle_s)), int(profile.received * cycle_s),
+        int(plan.PERIOD_MS * (1 - profile.cpu)),
+        int(plan.PERIOD_MS * profile.cpu * loops_per_ms),
+        kb,
+        int(kb / 4 * cycle_s / plan.PASS_S),
+        max(1, round(session.seconds / cycle_s)),
+        other,
+        max(8, int(profile.sent * cycle_s)),
+        int(profile.received * cycle_s),
     )
     return [str(number) for number in numbers]
 
@@ -154,7 +163,7 @@ class Bench:
         self.loops_per_ms = int(_run(str(plan.WORK / "local_user"), "calibrate"))
         self._jobs: list[Job] = []
         _lap("calibrated", began)
-        self._wanted: tuple[tuple[str, float], bool] | None = None  # what these jobs are
+        self._wanted: tuple[str, float] | None = None  # what these jobs are
 
     def both(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
         """Have both do something at once; `per_node`: what they are told each."""
@@ -183,19 +192,17 @@ class Bench:
 
     def _crew(self, workload: Workload, config: plan.Config) -> list[Job]:
         """The workload's jobs at their gates, under this scheduler: those that are there, or others in their place."""
-        wanted = (workload.jobs, config.policy is not None)
-        if wanted != self._wanted:
+        laps = [time.monotonic()]
+        if workload.jobs != self._wanted:
             self.dismiss()
-        began = time.monotonic()
-        self.prepare(workload, config)
-        _lap("scheduler", [began])
-        if wanted != self._wanted:
             mix = plan.MIXES[workload.mix]
-            self._jobs = [Job(f"{n}-{kernel}", kernel, workload.size, wanted[1]) for n, kernel in enumerate(mix, 1)]
-            self._wanted = wanted
+            self._jobs = [Job(f"{n}-{kernel}", kernel, workload.size) for n, kernel in enumerate(mix, 1)]
+            self._wanted = workload.jobs
             for job in self._jobs:
                 job.wait_ready()
-                _lap(f"job {job.jid}", [began])
+            laps.append(_lap("jobs", laps))
+        self.prepare(workload, config)
+        _lap("scheduler", laps)
         return self._jobs
 
     def dismiss(self) -> None:
@@ -279,7 +286,7 @@ class Bench:
         self.prepare(workload, plan.CONFIGS["eevdf"])
         jobs: dict[str, Any] = {}
         for kernel in dict.fromkeys(plan.MIXES[workload.mix]):
-            job = Job(f"alone-{kernel}", kernel, workload.size, False, hosts=("node1",))
+            job = Job(f"alone-{kernel}", kernel, workload.size, hosts=("node1",))
             job.wait_ready()
             if not jobs:
                 self.both("settle", room_kb=plan.ROOM_MB * 1024)

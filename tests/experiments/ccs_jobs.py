@@ -21,10 +21,8 @@ _APART_MS: Final = 1000 / plan.SAMPLES_HZ  # of two samples that are taken for t
 class Job:
     """A job, from its start on; what it says is read as it comes."""
 
-    def __init__(
-        self, jid: str, kernel: str, size: float, ours: bool, hosts: tuple[str, ...] = ("node1", "node2")
-    ) -> None:
-        """`ours`: below `ctl run`; one rank on each of the hosts, with a single one both are there."""
+    def __init__(self, jid: str, kernel: str, size: float, hosts: tuple[str, ...] = ("node1", "node2")) -> None:
+        """One rank on each of the hosts, with a single one both are there."""
         what = plan.KERNELS[kernel]
         self.jid, self.kernel = jid, kernel
         self.ranks: dict[str, list[int]] = {"node1": [], "node2": []}
@@ -35,9 +33,10 @@ class Job:
         words = [str(plan.WORK / kernel), *(str(each) for each in (kb, what.rounds, what.work))]
         each = str(2 // len(hosts))
         argv = ["mpiexec.mpich", "-hosts", ",".join(hosts), "-ppn", each, "-n", "2", *words]
-        argv.append(str(plan.WORK / f"gate-{jid}"))
-        argv = ["ctl", "run", "--job", jid, "--", *argv] if ours else argv
-        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        argv += [str(plan.WORK / f"gate-{jid}"), jid]
+        self._errors = plan.WORK / f"errors-{jid}"  # mpiexec complains at length when ranks are killed
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         assert self._process.stdout is not None
         self._stdout, self._text = self._process.stdout, b""
 
@@ -49,7 +48,8 @@ class Job:
         """Take what it says."""
         piece = os.read(self.fileno(), 1 << 16)
         if not piece:
-            raise SystemExit(f"job {self.jid} ended with status {self._process.wait()} ")
+            said = self._errors.read_text(errors="replace")[-2000:]
+            raise SystemExit(f"job {self.jid} ended with status {self._process.wait()}: {said}")
         *lines, self._text = (self._text + piece).split(b"\n")
         for line in lines:
             if line.startswith(b"rank "):

@@ -73,6 +73,7 @@ class Helper:
         except NotRunning:
             if name is None:
                 return
+        self.unsettle()  # the sensors' compiler needs memory
         words = [word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")]
         _run("ctl", *(["unload"] if name is None else ["load", "--policy", name, *words]))
 

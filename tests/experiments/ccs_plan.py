@@ -202,7 +202,7 @@ EXPERIMENTS: Final = {
         Experiment(
             "ccs-modules",
             "What each module of CCS contributes (CCS F. 5)",
-            (Workload("fits", users="shell"), Workload("overload", users="internet")),
+            (Workload("fits", users="shell"), Workload("overload", users="internet", size=2.0)),
             tuple(config.name for config in _stages()),
             short=("overload", "eevdf", "ccs"),
         ),

@@ -4,26 +4,33 @@
  * and says what it took. Each of is.c, mg.c, cg.c and ep.c communicates as its namesake of the NAS benchmarks does; all
  * compute with integers, which an emulated CPU does at a speed that does not depend on the values.
  *
- *	KERNEL KB ROUNDS WORK GATE
+ *	KERNEL KB ROUNDS WORK GATE JID
  *
  * Every rank uses KB of memory, all of it in each of ROUNDS rounds; WORK scales the CPU time of a round. Once up, ranks
- * print "rank NODE PID" and sleep until the file GATE exists on their node; their memory is allocated after that. The MPI
- * library's pages are locked: what is paged is the working set. At the end rank 0 prints one JSON object: seconds since
- * the gate opened, rounds, whether the result was right, and summed over the ranks, since then, major faults, CPU seconds,
- * and CPU seconds inside MPI calls, where ranks that wait spin. When the gate is gone they wait for it anew.
+ * print "rank NODE PID" and sleep until the file GATE exists on their node. Then they enter the job JID, where there is an
+ * agent, as `ctl run` does for a program that it starts, and allocate their memory. Both end with the run. So nothing but
+ * the working set is the job's: a process's memory is charged where it was when it touched it, and the MPI library's pages
+ * were before, and are locked. At the end rank 0 prints one JSON object: seconds since the gate opened, rounds, whether the
+ * result was right, and summed over the ranks, since then, major faults, CPU seconds, and CPU seconds inside MPI calls,
+ * where ranks that wait spin. When the gate is gone they wait for it anew.
  */
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "../common.h"
 
 #define GATE_POLL_US 20000
+#define AGENT "/run/cosched/agent.sock"
 
 static int rank, ranks;
+static char outside[4200]; /* cgroup.procs of the cgroup that it is in before and after the job */
 static long work;
 static double cpu_before; /* CPU seconds until the gate opened */
 static double waiting; /* CPU seconds spent inside MPI calls since then */
@@ -45,6 +52,12 @@ static double cpu_now(void)
 		call;                              \
 		waiting += cpu_now() - before_call; \
 	} while (0)
+
+static void fail(const char *what)
+{
+	perror(what);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+}
 
 static void nas_report(double seconds, long faults_before, long rounds, int ok)
 {
@@ -74,10 +87,8 @@ static void run(size_t bytes, long rounds)
 	waiting = 0;
 	getrusage(RUSAGE_SELF, &before);
 	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED) {
-		perror("mmap");
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	}
+	if (memory == MAP_FAILED)
+		fail("mmap");
 	madvise(memory, bytes, MADV_NOHUGEPAGE); /* one fault, one page */
 	prepare(memory, bytes);
 	for (long number = 1; number <= rounds; number++)
@@ -85,6 +96,50 @@ static void run(size_t bytes, long rounds)
 	ok = right(rounds);
 	nas_report(MPI_Wtime() - began, before.ru_majflt, rounds, ok);
 	munmap(memory, bytes);
+}
+
+static void note_cgroup(void)
+{
+	char line[4096] = "";
+	FILE *file = fopen("/proc/self/cgroup", "r");
+
+	if (!file || !fgets(line, sizeof(line), file) || strncmp(line, "0::", 3) != 0)
+		fail("/proc/self/cgroup");
+	fclose(file);
+	line[strcspn(line, "\n")] = '\0';
+	snprintf(outside, sizeof(outside), "/sys/fs/cgroup%s/cgroup.procs", line + 3);
+}
+
+/* Be in the job, if this node has an agent; returns whether it has. */
+static int enter(const char *jid)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = AGENT };
+	int agent = socket(AF_UNIX, SOCK_STREAM, 0);
+	char text[512] = "";
+	ssize_t got;
+
+	if (connect(agent, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		close(agent);
+		return 0;
+	}
+	snprintf(text, sizeof(text), "{\"v\":1,\"op\":\"enter\",\"jid\":\"%s\"}\n", jid);
+	got = write(agent, text, strlen(text)) < 0 ? -1 : read(agent, text, sizeof(text) - 1);
+	close(agent);
+	text[got > 0 ? got : 0] = '\0';
+	if (!strstr(text, "\"ok\":true")) {
+		fprintf(stderr, "job %s is refused: %s\n", jid, text);
+		fail("enter");
+	}
+	return 1;
+}
+
+static void leave(void)
+{
+	int procs = open(outside, O_WRONLY);
+
+	if (procs < 0 || write(procs, "0\n", 2) != 2)
+		fail(outside);
+	close(procs);
 }
 
 /* Sleep until the gate is there, or is not. */
@@ -97,11 +152,12 @@ static void await(const char *gate, int there)
 int main(int argc, char **argv)
 {
 	char node[64];
+	int entered;
 	long rounds;
 	size_t bytes;
 
-	if (argc != 5) {
-		fprintf(stderr, "usage: KERNEL KB ROUNDS WORK GATE\n");
+	if (argc != 6) {
+		fprintf(stderr, "usage: KERNEL KB ROUNDS WORK GATE JID\n");
 		return 2;
 	}
 	bytes = number(argv[1], 1) * 1024;
@@ -112,14 +168,16 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	gethostname(node, sizeof(node));
-	if (mlockall(MCL_CURRENT) != 0) {
-		perror("mlockall");
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	}
+	note_cgroup();
+	if (mlockall(MCL_CURRENT) != 0)
+		fail("mlockall");
 	printf("rank %s %d\n", node, getpid());
 	for (;;) {
 		await(argv[4], 1);
+		entered = enter(argv[5]);
 		run(bytes, rounds);
+		if (entered)
+			leave();
 		await(argv[4], 0);
 	}
 }
