@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser, cpus: int = 2, memory: int = 10
     add("--cpus", type=between("CPUs", 1, _MAX_CPUS), default=cpus, metavar="N", help="default %(default)s")
     add("--memory", type=between("MB", _MIN_MEMORY, _MAX_MEMORY), default=memory, metavar="MB",
         help="default %(default)s")
-    add("--swap", type=_swap, default=(0, 0), metavar="MB[:MS]",
+    add("--swap", type=_swap, default=(0, 0.0), metavar="MB[:MS]",
         help="a swap device, beside the memory, each request taking MS milliseconds of guest time")
     add("--icount", action="store_true", help="guest time counts instructions: timings repeat within 1 %%")
     add("--one-thread", action="store_true",
@@ -95,9 +95,9 @@ def between(unit: str, low: int, high: int) -> Callable[[str], int]:
     return convert
 
 
-def _swap(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d{1,7})(?::(\d{1,5}))?", text)
-    size, latency = (int(match.group(1)), int(match.group(2) or 0)) if match else (0, 0)
+def _swap(text: str) -> tuple[int, float]:
+    match = re.fullmatch(r"(\d{1,7})(?::(\d{1,5}(?:\.\d{1,3})?))?", text)
+    size, latency = (int(match.group(1)), float(match.group(2) or 0)) if match else (0, 0.0)
     if not 1 <= size <= _MAX_MEMORY or latency > _MAX_LATENCY:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not MB or MB:MS with 1 to {_MAX_MEMORY} MB of swap and 0 to {_MAX_LATENCY} ms for a request")

@@ -55,7 +55,7 @@ class Machine:
     cpus: int = 2
     memory: int = 1024
     swap: int = 0
-    swap_latency: int = 0
+    swap_latency: float = 0
     icount: bool = False
     one_thread: bool = False
     init: str = "minimal"

@@ -67,7 +67,7 @@ class Command:
         if self.out is not None:
             words.append("out")
         if machine.swap:
-            words.append(f"swap={machine.swap}:{machine.swap_latency}")
+            words.append(f"swap={machine.swap}:{round(machine.swap_latency * 1000)}")
         return b"".join(os.fsencode(word) + b"\0" for word in [*words, "end"])
 
 

@@ -30,7 +30,7 @@ from tests.experiments.ccs_plan import Case, Experiment
 __all__ = ["Kept", "directions", "main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
-_MACHINES: Final = ("--cpus", "1", "--memory", "1024", "--swap", "512:2")
+_MACHINES: Final = ("--cpus", "1", "--memory", "1024", "--swap", f"512:{plan.PAGE_MS}")
 _BOOT_S, _CASE_S = 300, 420  # the most that booting and compiling, and a run, may take
 _TRIES: Final = 3  # clusters that end without a single run, before it is given up
 

@@ -36,7 +36,7 @@ _BASE_KNOBS: Final = {
     "events": "policy",
     "share_l": 0.5,
     "spin_ms": 2,
-    "local_idle_s": plan.IDLE_S,
+    "local_idle_s": plan.IDLE_S, "epoch_ms": plan.EPOCH_MS,
 }
 _SPEED: Final = 1000.0  # the knob's value for the fastest node
 

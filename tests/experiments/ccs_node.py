@@ -151,11 +151,14 @@ class Helper:
         """What the agent tells, None without one."""
         try:
             with Client(timeout=60) as agent:
-                status = agent.call("status")
+                status, view = agent.call("status"), agent.call("view")
         except NotRunning:
             return None
         overload = {name: status["overload"][name] for name in _CONTEXT}
-        return {"overload": overload, "contract": status["contract"], "counters": status["counters"]}
+        told = [[event["time"], event["text"]] for event in view["events"]]  # the last of them
+        return {
+            "overload": overload, "contract": status["contract"], "counters": status["counters"], "told": told
+        }
 
     def brake(self, part: float) -> None:
         """Take this part of the CPU away from everybody, 0: no more; a real-time task does it, 10 ms after 10 ms."""

@@ -37,13 +37,15 @@ SESSION_SCALE: Final = 1 / 120  # of the time local users stay
 IDLE_S: Final = 2  # until a user who does nothing is gone
 PERIOD_MS: Final = 200  # one cycle of a local user, undisturbed
 PASS_S: Final = 10.0  # in which an undisturbed local user has gone once through all of its memory
+PAGE_MS: Final = 0.4  # of a page to and from swap: jobs and users are quicker, too, and have fewer pages
+EPOCH_MS: Final = 250
 SAMPLES_HZ: Final = 250
 LIMIT_S: Final = 150  # then a run is ended, and says which jobs had not
 
 SCALES: Final = (
     ("nodes", "16 (8 in C(.15), C(.25) slower)", "2 virtual machines of 1 emulated CPU each"),
     ("memory M of a node", "512 MB", f"{ROOM_MB} MB, all else is held or locked; knob memory_mb"),
-    ("paging device", "a disk", "2 ms for each page, many at once"),
+    ("paging device", "a disk", f"{PAGE_MS} ms for each page, many at once"),
     ("jobs", "48 of NAS classes A, B; Poisson", "6 of four kernels like IS, MG, CG, EP; the next starts when one ends"),
     ("tasks of a job", "4, 8 or 16", "2, one on each node"),
     ("MPL", "3", "3"),
@@ -51,7 +53,7 @@ SCALES: Final = (
     ("a local user's stay", "hyper-exponential: 10 or 60 min, weights .6, .4", "5 or 30 s, weights .6, .4"),
     ("local users' needs", "table 2, mean and deviation", "table 2, means; memory is gone through in 10 s"),
     ("no input until a user is gone", "60 s", f"{IDLE_S} s (knob local_idle_s)"),
-    ("Def_Q; epoch", "210 ms; until all quanta are used", "20 ms; 1 s (the knobs' defaults)"),
+    ("Def_Q; epoch", "210 ms; until all quanta are used", f"20 ms (the knob's default); {EPOCH_MS} ms"),
     ("slower nodes", "PCs of lower clock rate", "a real-time task takes 1 - W of the CPU; knob speed says so"),
 )
 

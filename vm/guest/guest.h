@@ -17,7 +17,7 @@ struct request {
 	int argc, envc, setupc;
 	bool tty, out; /* on a terminal; send /out back */
 	unsigned short rows, cols;
-	unsigned long swap_mb, swap_latency_ms;
+	unsigned long swap_mb, swap_latency_us;
 };
 
 /*
@@ -38,7 +38,7 @@ void system_mounts(void);
 void loopback_up(void);
 
 /* swap.c */
-void add_swap(unsigned long megabytes, unsigned long latency_ms);
+void add_swap(unsigned long megabytes, unsigned long latency_us);
 
 /* setup.c */
 void set_up(struct request *request);

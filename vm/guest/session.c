@@ -102,7 +102,7 @@ static void parse_request(struct request *request)
 			request->tty = true;
 		else if (strcmp(word, "out") == 0)
 			request->out = true;
-		else if (sscanf(word, "swap=%lu:%lu", &request->swap_mb, &request->swap_latency_ms) != 2 &&
+		else if (sscanf(word, "swap=%lu:%lu", &request->swap_mb, &request->swap_latency_us) != 2 &&
 			 strcmp(word, "end") != 0)
 			fail("the host asked for something unknown, or too much: %.60s", word);
 	}
@@ -380,7 +380,7 @@ void serve(void)
 	out.to = open_port(PORT_STDOUT, O_WRONLY);
 	err.to = open_port(PORT_STDERR, O_WRONLY);
 	if (request.swap_mb)
-		add_swap(request.swap_mb, request.swap_latency_ms);
+		add_swap(request.swap_mb, request.swap_latency_us);
 	else
 		kill_rather_than_thrash();
 	set_up(&request);

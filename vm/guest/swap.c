@@ -76,7 +76,7 @@ static void fill(unsigned long megabytes)
 			fail("cannot fill the swap device of %lu MB", megabytes);
 }
 
-void add_swap(unsigned long megabytes, unsigned long latency_ms)
+void add_swap(unsigned long megabytes, unsigned long latency_us)
 {
 	spawn((char *[]){ "/usr/sbin/modprobe", "null_blk", "nr_devices=0", NULL });
 	if (access(CONFIG "/nullb", F_OK) != 0 && mount("configfs", CONFIG, "configfs", 0, NULL) != 0)
@@ -86,8 +86,8 @@ void add_swap(unsigned long megabytes, unsigned long latency_ms)
 	set("size", megabytes);
 	set("blocksize", 4096);
 	set("memory_backed", 1);
-	set("irqmode", latency_ms ? 2 : 0); /* 2: a timer completes the request, 0: at once */
-	set("completion_nsec", latency_ms * 1000000);
+	set("irqmode", latency_us ? 2 : 0); /* 2: a timer completes the request, 0: at once */
+	set("completion_nsec", latency_us * 1000);
 	set("power", 1);
 	fill(megabytes);
 	spawn((char *[]){ "/usr/sbin/mkswap", "-q", DISK, NULL });
