@@ -10,7 +10,7 @@ __all__ = ["GROUPS", "SETS", "TRACES", "Group", "Program", "Trace"]
 
 
 class Program(NamedTuple):
-    """One program. Its dedicated lifetime is cpu_s + io_s: no paging where it is alone (B-LS-15: summed, not copied)."""
+    """One program. Its dedicated lifetime is cpu_s + io_s: where it is alone it does not page (B-LS-15: summed)."""
 
     cpu_s: float  # k-time + u-time
     io_s: float

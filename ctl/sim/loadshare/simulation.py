@@ -83,7 +83,7 @@ def from_log(path: str, nodes: int, first_day: int) -> list[Job]:
 
     CPU time and memory are sums over a job's processors. Jobs without run time or memory are left out.
     """
-    from ctl.sim.workloads import swf  # type: ignore[import-not-found, unused-ignore]
+    from ctl.sim.workloads import swf  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     jobs = []
     for job in swf.read(path).jobs:
