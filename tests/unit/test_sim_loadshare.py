@@ -19,10 +19,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from ctl.errors import USAGE, CoschedError
+from ctl.sim import claims, pool
+from ctl.sim.experiment import runs as runs_of
 from ctl.sim.loadshare.model import KNOWN, UNKNOWN, run
 from ctl.sim.loadshare.programs import SETS, TRACES
 from ctl.sim.loadshare.simulation import Job, Simulation, from_log, workload
 from ctl.sim.native import CHECKED, PLAIN, load
+from ctl.sim.registry import CLAIMS, find_experiment
+from ctl.sim.store import Store
 
 GB = 1024.0  # MB
 
@@ -459,6 +463,38 @@ def test_policies_meet_the_same_jobs() -> None:
                 jobs = zip(simulation.given, simulation.records(), strict=True)
                 met.append([(r.arrived, j.cpu, j.high, j.node) for j, r in jobs])
         assert met[0] == met[1]
+
+
+def test_every_claim_of_load_sharing_is_a_row_once_and_every_figure_an_experiment() -> None:
+    rows = [claim for id_, claim in CLAIMS.items() if id_.startswith("LS-")]
+    assert [claim.id for claim in rows] == [f"LS-{n}" for n in range(1, 48)]
+    for claim in rows:
+        assert (claim.test is None) == (not claim.experiments)
+        for name in claim.experiments:
+            find_experiment(name)
+    assert {claim.id for claim in rows if claim.test is None} == {"LS-11", "LS-12", "LS-23", "LS-47"}
+    for n in range(1, 12):
+        find_experiment(f"loadshare-fig{n}")
+
+
+def test_figures_that_show_the_same_runs_share_them() -> None:
+    def keys(name: str) -> set[Any]:
+        return {run.key for runs in runs_of(find_experiment(f"loadshare-{name}")).values() for run in runs}
+
+    assert keys("fig2") < keys("fig1")
+    assert keys("fig5") == keys("fig6") and keys("fig9") == keys("fig10")
+    assert len(keys("fig1")) == 4 * 4 * 10 * 10
+
+
+@pytest.mark.parametrize("id_", ["LS-8", "LS-16", "LS-19", "LS-27", "LS-44"])
+def test_a_claim_is_judged_by_its_runs(id_: str) -> None:
+    """With few, small runs: the verdict is one, and names the other readings."""
+    store = Store(":memory:")
+    override = {"loadshare": {"jobs": 60}, "loadshare-unknown": {"jobs": 40}}
+    pool.make(claims.runs([id_], 2, override), store, workers=1)
+    (verdict,) = claims.judge(store, [id_], 2, override)
+    assert verdict.verdict in (claims.REPRODUCED, claims.NOT_REPRODUCED)
+    assert verdict.measured.count("[") == (0 if id_ in ("LS-16", "LS-19") else 2)
 
 
 @pytest.mark.parametrize(
