@@ -242,7 +242,7 @@ def spec(fig8: Evidence, fig9: Evidence, fig10: Evidence, fig11: Evidence) -> Fo
     }
     means = "; ".join(f"{x} {numbers(_mean(fig8, p, x) for p in fig8.experiment.lines)}" for x in TRACES)
     said = ", ".join(f"{part}: {holds}" for part, holds in parts.items())
-    return all(parts.values()), f"{said}; slowdowns at 100 Mbps, blocking first: {means}"
+    return all(parts.values()), f"{said}; slowdowns at 100 Mbps, blocking last: {means}"
 
 
 def about_zero(*es: Evidence) -> Found:

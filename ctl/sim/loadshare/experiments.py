@@ -98,7 +98,7 @@ _SPEC: _Values = {"programs": "spec"}
 def _unknown(suffix: str, at: _Values) -> tuple[Experiment, ...]:
     """Figs. 4 to 11, and how many jobs are killed without load sharing."""
     said = "".join(f", {name} {value}" for name, value in at.items())
-    all_ = ("blocking", *UNKNOWN_LINES)
+    all_ = (*UNKNOWN_LINES, "blocking")
 
     def by_trace(name: str, title: str, network: float, panels: tuple[Panel, ...], *, lines: tuple[str, ...] = all_,
                  of: _Values = _SEVEN) -> Experiment:  # fmt: skip
