@@ -18,23 +18,38 @@ from ctl.sim.loadshare.params import MONTHS
 from ctl.sim.loadshare.programs import GROUPS, SETS, TRACES
 from ctl.sim.params import Value
 
-__all__ = ["EXPERIMENTS", "KNOWN_LINES", "KNOWN_READINGS", "MT", "OVERSIZE", "UNKNOWN_LINES", "UNKNOWN_READINGS"]
+__all__ = [
+    "EXPERIMENTS",
+    "KNOWN_LINES",
+    "KNOWN_READINGS",
+    "MT",
+    "OVERSIZE",
+    "SPEC_READINGS",
+    "UNKNOWN_LINES",
+    "UNKNOWN_READINGS",
+]
 
 _Values = Mapping[str, Value]
 
 KNOWN_READINGS: Mapping[str, _Values] = {
     "": {},
     "-arrival": {"include_arrival": "yes"},
+    "-small": {"memory_cv": 0.5},
     "-arrival-small": {"include_arrival": "yes", "memory_cv": 0.5},
 }
-"""By suffix: the defaults; the arriving job counts in the test; and no job is much larger than the others."""
+"""By suffix: the defaults; the arriving job counts in the test; no job is much larger than the others; both."""
 
 UNKNOWN_READINGS: Mapping[str, _Values] = {
     "": {},
     "-work": {"mix": "work"},
-    "-work-growth": {"mix": "work", "stable": 0.01},
+    "-growth": {"stable": 0.01},
+    "-literal": {"target": "literal", "bus": "none"},
 }
-"""By suffix: the defaults; every program makes as much work; and growing jobs have nearly all faults."""
+"""By suffix: the defaults; every program makes as much work; growing jobs have nearly all faults; and migrations go
+where either half of the printed condition holds, as many at a time as there are."""
+
+SPEC_READINGS = ("", "-work", "-literal")
+"""Of these, those that matter for the SPEC programs: none of them grows."""
 
 KNOWN_LINES = ("cpu", "mem", "cpu-mem-hp", "cpu-mem-ht")
 UNKNOWN_LINES = ("pf-rate", "worksize", "age", "combined")
@@ -117,18 +132,23 @@ def _unknown(suffix: str, at: _Values) -> tuple[Experiment, ...]:
                  (_SLOWDOWN, _PAGING, _MIGRATION, _QUEUE))  # fmt: skip
     every = (_SLOWDOWN, *four)
     done = Panel("done", "jobs completed", "jobs")
-    return (
+    seven = (
         by_trace("fig4", "Fig. 4: 10 Mbps, MT 0", 10.0, every),
         by_mt("fig5", "Fig. 5: trace 1, 10 Mbps", 10.0, (_SLOWDOWN, _PAGING)),
         by_mt("fig6", "Fig. 6: trace 1, 10 Mbps", 10.0, (_MIGRATION, _QUEUE)),
         by_trace("fig7", "Fig. 7 left: 100 Mbps, MT 0", 100.0, every[:2]),
         by_mt("fig7-mt", "Fig. 7 right: trace 1, 100 Mbps", 100.0, (_MIGRATION,)),
+        by_trace("none", "No load sharing", 10.0, (done,), lines=("none",)),
+    )
+    if suffix not in SPEC_READINGS:
+        return seven
+    return (
+        *seven,
         by_trace("fig8", "Fig. 8: SPEC, 100 Mbps, MT 0", 100.0, every, of=_SPEC),
         by_mt("fig9", "Fig. 9: SPEC trace 1, 100 Mbps", 100.0, (_SLOWDOWN, _PAGING), _SPEC),
         by_mt("fig10", "Fig. 10: SPEC trace 1, 100 Mbps", 100.0, (_MIGRATION, _QUEUE), _SPEC),
         by_trace("fig11", "Fig. 11 left: SPEC, 10 Mbps, MT 0", 10.0, (_SLOWDOWN,), lines=UNKNOWN_LINES, of=_SPEC),
         by_mt("fig11-mt", "Fig. 11 right: SPEC trace 1, 10 Mbps", 10.0, (_MIGRATION,), _SPEC),
-        by_trace("none", "No load sharing", 10.0, (done,), lines=("none",)),
     )
 
 
