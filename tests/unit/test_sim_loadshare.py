@@ -204,14 +204,27 @@ def test_a_job_that_its_node_refuses_runs_on_the_emptiest_one() -> None:
 def test_what_is_sent_to_a_node_counts_at_once_and_what_ends_there_when_it_is_told() -> None:
     """Three jobs for a full node 0 within one period: to 1, to 2, and the third finds all at their threshold.
 
-    Node 1's job ends at 1.25; node 0 learns of it at 2, and what it held goes there.
+    The second goes to 2 while the first is still under way. Node 1's job ends at 1.25; node 0 learns of it at 2, and
+    what it held goes there.
     """
-    jobs = [Job(0.0, 0, 100.0, 1.0), Job(0.1, 0, 1.1, 1.0), Job(0.2, 0, 50.0, 1.0), Job(0.3, 0, 7.0, 1.0)]
+    jobs = [Job(0.0, 0, 100.0, 1.0), Job(0.1, 0, 1.1, 1.0), Job(0.12, 0, 50.0, 1.0), Job(0.3, 0, 7.0, 1.0)]
     found = _play("cpu", jobs, nodes=3, ct=1, switch_ms=0)
     assert [r.node for r in found] == [0, 1, 2, 1]
     assert found[1].wall == pytest.approx(1.15)
     assert found[3].queue == pytest.approx(2.0 - 0.3)
     assert found[3].wall == pytest.approx(1.7 + 0.05 + 7.0)
+
+
+def test_load_information_is_as_old_as_its_last_renewal() -> None:
+    """Node 1 is free from 1.25 s on: for a job that comes to the full node 0 at 1.5 s, at 2 s; for one at 2.1 s, at once.
+
+    Node 2 is taken locally at 2.05 s: for the last job it is still free, and has two then.
+    """
+    jobs = [Job(0.0, 0, 100.0, 1.0), Job(0.1, 1, 1.15, 1.0), Job(1.5, 0, 50.0, 1.0)]
+    assert _play("cpu", jobs, nodes=2, ct=1)[2].queue == pytest.approx(0.5)
+    assert _play("cpu", [*jobs[:2], Job(2.1, 0, 50.0, 1.0)], nodes=2, ct=1)[2].queue == 0
+    jobs = [Job(0.0, 0, 100.0, 1.0), Job(0.1, 1, 100.0, 1.0), Job(2.05, 2, 50.0, 1.0), Job(2.1, 0, 50.0, 1.0)]
+    assert [r.node for r in _play("cpu", jobs, nodes=3, ct=1)] == [0, 1, 2, 2]
 
 
 def test_a_held_job_starts_at_once_when_a_job_of_its_own_node_ends() -> None:
@@ -246,9 +259,9 @@ def test_a_migration_takes_r_and_the_working_set_over_the_network() -> None:
     assert found[2].node == 1 and found[2].queue < 1
 
 
-@pytest.mark.parametrize(("mt", "left_at"), [(-1.0, 0.75), (0.0, 1.75), (15.0, None), (0.5, 0.75)])
+@pytest.mark.parametrize(("mt", "left_at"), [(-1.0, 0.75), (0.0, 1.75), (0.5, 0.75), (10.0, None), (15.0, None)])
 def test_when_a_migration_begins_depends_on_mt(mt: float, left_at: float | None) -> None:
-    """Q_o is 12.3 % from 0.75 s on: at MT -1 at once, at 0 after the delay, at 0.5 above 5.5 at once, at 15 never."""
+    """Q_o is 12.3 % from 0.75 s on: at MT -1 at once, at 0 after the delay, at 0.5 as it is above 5.5, at 10 not."""
     jobs = [Job(0.0, 0, 50.0, 60.0), Job(0.75, 0, 50.0, 76.0)]
     values = UNKNOWN.complete({"nodes": 2, "mt": mt, "network_mbps": 1e6})
     with Simulation("worksize", values, 1, jobs) as simulation:
@@ -431,6 +444,16 @@ def test_a_seed_is_a_run(model: Any, policy: str) -> None:
     assert once["end_s"] != run(policy, values, 10)["end_s"]
 
 
+@pytest.mark.parametrize("model", [KNOWN, UNKNOWN])
+def test_another_seed_is_another_workload(model: Any) -> None:
+    """In all that is drawn: arrivals, nodes, CPU times and memory."""
+    drawn = []
+    for seed in (1, 2):
+        jobs, _ = workload(load("loadshare"), model.complete({"jobs": 50}), seed, 0)
+        drawn.append([[getattr(j, field) for j in jobs] for field in ("arrives", "node", "cpu", "high")])
+    assert all(a != b for a, b in zip(*drawn, strict=True))
+
+
 def test_a_seed_is_the_same_run_on_every_machine() -> None:
     """These numbers were made on x86-64. If they differ elsewhere, results of other machines cannot be compared."""
     known = run("cpu-mem-hp", KNOWN.complete({}), 9)
@@ -516,5 +539,5 @@ def test_what_a_parameter_may_not_be_is_refused(model: Any, given: dict[str, obj
 
 
 def test_a_load_that_takes_longer_than_the_clock_is_refused() -> None:
-    with pytest.raises(CoschedError, match="longer than the clock's range"):
+    with pytest.raises(CoschedError, match="more than the nodes bear: a job would take longer"):
         run("none", KNOWN.complete({}), 1)

@@ -100,7 +100,8 @@ def thrash(e: Evidence) -> Found:
     useful = max(e.mean(line, x, "useful").mean for line in e.experiment.lines for x in e.xs if float(x) >= 70)
     first = {line: next((x for x in e.xs if e.mean(line, x, "useful").mean < 0.1), None) for line in e.experiment.lines}
     rise = max(e.mean(line, 100.0, "fault_rate").mean / e.mean(line, 70.0, "fault_rate").mean for line in first)
-    shown = f"useful CPU share from 70 % on at most {useful:.2f} (parameter useful), below 0.1 from {first} % on"
+    from_ = ", ".join(f"{line} {x} %" for line, x in first.items())
+    shown = f"useful CPU share from 70 % on at most {useful:.2f} (parameter useful), below 0.1 from: {from_}"
     return useful < 0.1 and rise < 1.05, f"{shown}; rate at 100 % / at 70 %: {rise:.3f}"
 
 

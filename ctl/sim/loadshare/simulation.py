@@ -23,6 +23,8 @@ UNKNOWN_POLICIES = {
 """The engine's names of the policies."""
 
 NEVER = 2**64 - 2
+_ENDLESS = "longer than the clock's range"  # the engine's own words
+_OVERLOAD = "this load is more than the nodes bear"
 _DAYS = 32  # of a trace, each a node's (LoadShare §2.2.2)
 _MB = 1024  # KB
 _COUNTERS = ("events", "done", "killed", "holds", "submissions", "moves", "checks", "retries")
@@ -213,7 +215,8 @@ class Simulation:
         status = self.engine.lib.sim_run(self._sim, until, events)
         if status == self.engine.lib.SIM_BROKEN:
             text = self.engine.ffi.string(self.engine.lib.sim_trouble(self._sim)).decode()
-            raise CoschedError(f"the simulator's engine found itself wrong: {text}", FAILED)
+            what = _OVERLOAD if _ENDLESS in text else "the simulator's engine found itself wrong"
+            raise CoschedError(f"{what}: {text}", FAILED)
         return bool(status == self.engine.lib.SIM_DONE)
 
     def stats(self) -> Any:
