@@ -216,7 +216,7 @@ def test_what_is_sent_to_a_node_counts_at_once_and_what_ends_there_when_it_is_to
 
 
 def test_load_information_is_as_old_as_its_last_renewal() -> None:
-    """Node 1 is free from 1.25 s on: for a job that comes to the full node 0 at 1.5 s, at 2 s; for one at 2.1 s, at once.
+    """Node 1 is free from 1.25 s on: for a job that the full node 0 gets at 1.5 s, at 2 s; for one at 2.1 s, at once.
 
     Node 2 is taken locally at 2.05 s: for the last job it is still free, and has two then.
     """

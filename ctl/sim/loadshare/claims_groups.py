@@ -49,7 +49,7 @@ def lifetimes(kind: str) -> Test:
     """Alone, each takes the lifetime that the paper prints."""
 
     def test(e: Evidence) -> Found:
-        off = {name: e.mean(name, "", "life_s 0").mean / life - 1 for name, life in _LIVES[kind].items()}
+        off = {name: e.mean("alone", name, "life_s 0").mean / life - 1 for name, life in _LIVES[kind].items()}
         worst = max(off, key=lambda name: abs(off[name]))
         return abs(off[worst]) <= 0.01, f"lifetime alone differs by at most {off[worst]:+.2%} ({worst})"
 
@@ -57,8 +57,8 @@ def lifetimes(kind: str) -> Test:
 
 
 def io_share(e: Evidence) -> Found:
-    paging = max(e.mean(name, "", "paging_s").mean for name in e.experiment.lines)
-    shares = {n: e.mean(n, "", "io_s").mean / e.mean(n, "", "life_s 0").mean for n in SETS["seven"]}
+    paging = max(e.mean("alone", name, "paging_s").mean for name in e.xs)
+    shares = {n: e.mean("alone", n, "io_s").mean / e.mean("alone", n, "life_s 0").mean for n in SETS["seven"]}
     most = max(shares, key=lambda name: shares[name])
     holds = paging == 0 and most == "r-wing" and abs(shares[most] - 0.5838) < 0.005
     return holds, f"paging at most {paging:g} s, highest I/O share {shares[most]:.2%} ({most})"
@@ -78,7 +78,7 @@ def fault_rates(_: Evidence) -> Found:
 
 def paging_shares(e: Evidence) -> Found:
     of = {
-        name: [e.mean(g.name, "", f"paging_share {name}").mean for g in GROUPS.values() if name in g.programs]
+        name: [e.mean("together", g.name, f"paging_share {name}").mean for g in GROUPS.values() if name in g.programs]
         for name in ("m-sort", "m-m")
     }
     rises = all(a < b for shares in of.values() for a, b in pairwise(shares))

@@ -155,11 +155,7 @@ def _unknown(suffix: str, at: _Values) -> tuple[Experiment, ...]:
 # --- programs alone and together ---
 
 _twice = partial(Experiment, model=UNKNOWN, seeds=2)  # nothing is drawn: the second shows that
-_ALONE: Mapping[str, Line] = {
-    name: ("none", {"group": "alone", "programs": kind, "program": name, "nodes": 1})
-    for kind, programs in SETS.items()
-    for name in programs
-}
+_KIND = {name: kind for kind, programs in SETS.items() for name in programs}
 
 _TOGETHER = (
     _twice(
@@ -178,18 +174,27 @@ _TOGETHER = (
     _twice(
         "loadshare-alone",
         "T. 2 and T. 5: programs alone",
-        lines=_ALONE,
-        panels=(Panel("paging_s", "paging", "s"),),
+        lines={"alone": ("none", {"group": "alone", "nodes": 1})},
+        x="program",
+        xs=tuple(_KIND),
+        panels=(Panel("wall_s", "lifetime", "s"), Panel("io_s", "of this, reads and writes", "s")),
+        load=lambda name: {"programs": _KIND[str(name)]},
+        xlabel="program",
     ),
     *(
         _twice(
             f"loadshare-groups{suffix}",
-            "T. 3: programs together",
-            lines={name: ("none", {"group": name, **at}) for name in GROUPS},
-            panels=(Panel("fault_rate", "page faults at first", "faults/s"),),
-            at={"nodes": 1},
+            f"T. 3: programs together{said}",
+            lines={"together": ("none", {"nodes": 1, **at})},
+            x="group",
+            xs=tuple(GROUPS),
+            panels=(
+                Panel("paging_share m-sort", "m-sort's time for paging", "part of its lifetime"),
+                Panel("fault_rate", "page faults at first", "faults/s"),
+            ),
+            xlabel="programs",
         )
-        for suffix, at in (("", {}), ("-growth", {"stable": 0.01}))
+        for suffix, said, at in (("", "", {}), ("-growth", ", stable 0.01", {"stable": 0.01}))
     ),
 )
 
