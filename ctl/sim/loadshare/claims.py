@@ -114,7 +114,7 @@ _ROWS: tuple[_Row, ...] = (
              ("fig6", "fig7-mt"), unknown.less_migration),
     _spec("LS-42", "the SPEC programs' results are like the others'", "LS-26, 27, 33, 36, 37, 38 hold for them",
           ("fig8", "fig9", "fig10", "fig11"), unknown.spec),
-    _group("LS-43", "T. 5: the SPEC programs' lifetimes", "alone, ± 1 %", "alone", groups.lifetimes("spec")),
+    _group("LS-43", "T. 5: the SPEC programs' lifetimes", "alone, ± 1 %", "alone-spec", groups.lifetimes("spec")),
     _spec("LS-44", "MT should be about 0", "best MT in -5 to 5, trace 1 of both sets", ("fig5", "fig9"),
           unknown.about_zero),
     _unknown("LS-45", "which policy when (§3.7)", "each part", ("fig4", "fig7"), unknown.recommended),

@@ -155,8 +155,6 @@ def _unknown(suffix: str, at: _Values) -> tuple[Experiment, ...]:
 # --- programs alone and together ---
 
 _twice = partial(Experiment, model=UNKNOWN, seeds=2)  # nothing is drawn: the second shows that
-_KIND = {name: kind for kind, programs in SETS.items() for name in programs}
-
 _TOGETHER = (
     _twice(
         "loadshare-fig3",
@@ -171,15 +169,17 @@ _TOGETHER = (
         at={"nodes": 1},
         xlabel="oversized memory demand, %",
     ),
-    _twice(
-        "loadshare-alone",
-        "T. 2 and T. 5: programs alone",
-        lines={"alone": ("none", {"group": "alone", "nodes": 1})},
-        x="program",
-        xs=tuple(_KIND),
-        panels=(Panel("wall_s", "lifetime", "s"), Panel("io_s", "of this, reads and writes", "s")),
-        load=lambda name: {"programs": _KIND[str(name)]},
-        xlabel="program",
+    *(
+        _twice(
+            f"loadshare-alone{suffix}",
+            f"{table}: programs alone",
+            lines={"alone": ("none", {"group": "alone", "programs": kind, "nodes": 1})},
+            x="program",
+            xs=tuple(SETS[kind]),
+            panels=(Panel("wall_s", "lifetime", "s"), Panel("io_s", "of this, reads and writes", "s")),
+            xlabel="program",
+        )
+        for suffix, table, kind in (("", "T. 2", "seven"), ("-spec", "T. 5", "spec"))
     ),
     *(
         _twice(

@@ -105,7 +105,7 @@ UNKNOWN = by_name(
        ("fits", "literal")),
     _P("block_at", 65.0, "%", -100, 1000, "Q_o from which `blocking` blocks", "D.4 default:"),
     _P("r_max", 120.0, "faults/s", 0, 1e6, "R_max", "LoadShare eq. 3.1"),
-    _P("alpha", 4.0, "", 0, 1e6, "R_p = R_max - alpha / (beta Q_o^2 + gamma Q_o + delta), Q_o a part", "LoadShare eq. 3.1"),
+    _P("alpha", 4.0, "", 0, 1e6, "R_p(Q_o) = R_max - alpha / (beta Q_o^2 + gamma Q_o + delta)", "LoadShare eq. 3.1"),
     _P("beta", 0.31, "", 0, 1e6, "of Q_o^2", "LoadShare eq. 3.1"),
     _P("gamma", 0.19, "", 0, 1e6, "of Q_o", "LoadShare eq. 3.1"),
     _P("delta", 0.034, "", 1e-9, 1e6, "at Q_o = 0", "LoadShare eq. 3.1"),
