@@ -509,7 +509,7 @@ def test_figures_that_show_the_same_runs_share_them() -> None:
     assert len(keys("fig1")) == 4 * 4 * 10 * 10
 
 
-@pytest.mark.parametrize("id_", ["LS-8", "LS-16", "LS-19", "LS-27", "LS-44"])
+@pytest.mark.parametrize("id_", ["LS-8", "LS-16", "LS-19", "LS-25", "LS-27", "LS-44"])
 def test_a_claim_is_judged_by_its_runs(id_: str) -> None:
     """With few, small runs: the verdict is one, and names the other readings."""
     store = Store(":memory:")
@@ -517,7 +517,7 @@ def test_a_claim_is_judged_by_its_runs(id_: str) -> None:
     pool.make(claims.runs([id_], 2, override), store, workers=1)
     (verdict,) = claims.judge(store, [id_], 2, override)
     assert verdict.verdict in (claims.REPRODUCED, claims.NOT_REPRODUCED)
-    assert verdict.measured.count("[") == {"LS-8": 3, "LS-27": 3, "LS-44": 2}.get(id_, 0)
+    assert verdict.measured.count("[") == {"LS-8": 3, "LS-25": 4, "LS-27": 3, "LS-44": 2}.get(id_, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 """LoadShare's claims as rows (spec.md C.5). Judged by the defaults; a row says what comes of the other readings.
 
 The readings (experiments.py): `arrival`, the arriving job's demand is part of the test (B-LS-2); `small`, no job needs
-much more memory than the others; `work`, each program makes as much work as any (B-LS-25); `growth`, growing jobs have
-nearly all faults (B-LS-17); `literal`, migrations go by the condition as printed (B-LS-19), any number at a time.
+much more memory than the others; `ct6`, the CPU threshold is 6 instead of 4 (B-LS-3); `work`, each program makes as
+much work as any (B-LS-25); `growth`, growing jobs have nearly all faults (B-LS-17); `literal`, migrations go by the
+condition as printed (B-LS-19), any number at a time; `useful`, nodes that thrash get six times as much done.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ctl.sim.claim import Claim
 from ctl.sim.loadshare import claims_groups as groups
 from ctl.sim.loadshare import claims_known as known
 from ctl.sim.loadshare import claims_unknown as unknown
-from ctl.sim.loadshare.experiments import KNOWN_READINGS, SPEC_READINGS, UNKNOWN_READINGS
+from ctl.sim.loadshare.experiments import KNOWN_READINGS, SPEC_READINGS, TRACE_READINGS, UNKNOWN_READINGS
 from ctl.sim.loadshare.readings import Test, by_reading, each
 
 __all__ = ["CLAIMS"]
@@ -27,6 +28,11 @@ def _known(id_: str, says: str, holds_if: str, figure: str, test: Test) -> _Row:
 
 def _unknown(id_: str, says: str, holds_if: str, figures: tuple[str, ...], test: Test) -> _Row:
     return id_, says, holds_if, each(_UNKNOWN, *figures), by_reading(test, _UNKNOWN)
+
+
+def _traces(id_: str, says: str, holds_if: str, figure: str, test: Test) -> _Row:
+    readings = tuple(TRACE_READINGS)
+    return id_, says, holds_if, each(readings, figure), by_reading(test, readings)
 
 
 def _spec(id_: str, says: str, holds_if: str, figures: tuple[str, ...], test: Test) -> _Row:
@@ -82,10 +88,10 @@ _ROWS: tuple[_Row, ...] = (
     _group("LS-22", "the paging rate does not depend on the number of jobs", "within 10 % at one Q_o", "fig3",
            groups.jobs_do_not_matter),
     _not("LS-23", "instrumentation adds 2.3 % to lifetimes", "a measurement of real Linux nodes, not of this model"),
-    _unknown("LS-24", "no load sharing completes 72, 93, 95 % of the jobs", "± 8 points, rising", ("none",),
+    _traces("LS-24", "no load sharing completes 72, 93, 95 % of the jobs", "± 8 points, rising", "none",
              unknown.completed),
-    _unknown("LS-25", "blocking's slowdowns 37.88, 25.58, 22.25", "± 40 %, falling", _FOUR, unknown.blocked),
-    _unknown("LS-26", "load sharing is 3 to 10 times better than blocking", "2 to 12, each policy and trace", _FOUR,
+    _traces("LS-25", "blocking's slowdowns 37.88, 25.58, 22.25", "± 40 %, falling", "fig4", unknown.blocked),
+    _traces("LS-26", "load sharing is 3 to 10 times better than blocking", "2 to 12, each policy and trace", "fig4",
              unknown.beats_blocking),
     _unknown("LS-27", "combined is best on all three traces", "lowest, with its sign", _FOUR, unknown.best_everywhere),
     _unknown("LS-28", "pf-rate is 100, 30, 10 % above combined", "± 30 points, falling", _FOUR,

@@ -35,9 +35,10 @@ KNOWN_READINGS: Mapping[str, _Values] = {
     "": {},
     "-arrival": {"include_arrival": "yes"},
     "-small": {"memory_cv": 0.5},
-    "-arrival-small": {"include_arrival": "yes", "memory_cv": 0.5},
+    "-ct6": {"ct": 6},
 }
-"""By suffix: the defaults; the arriving job counts in the test; no job is much larger than the others; both."""
+"""By suffix: the defaults; the arriving job counts in the test; no job is much larger than the others; a CPU takes
+more jobs."""
 
 UNKNOWN_READINGS: Mapping[str, _Values] = {
     "": {},
@@ -47,6 +48,9 @@ UNKNOWN_READINGS: Mapping[str, _Values] = {
 }
 """By suffix: the defaults; every program makes as much work; growing jobs have nearly all faults; and migrations go
 where either half of the printed condition holds, as many at a time as there are."""
+
+TRACE_READINGS: Mapping[str, _Values] = {**UNKNOWN_READINGS, "-useful": {"useful": 0.3}}
+"""Of Fig. 4, also: a node whose jobs thrash gets more done. That is nothing to jobs that are kept from thrashing."""
 
 SPEC_READINGS = ("", "-work", "-literal")
 """Of these, those that matter for the SPEC programs: none of them grows."""
@@ -104,6 +108,19 @@ def _known(suffix: str, at: _Values) -> tuple[Experiment, ...]:
     )
 
 
+_CT = Experiment(
+    "loadshare-ct",
+    "CPU threshold: AUGUST, page fault rate 4",
+    KNOWN,
+    _policies(*KNOWN_LINES),
+    x="ct",
+    xs=(1, 2, 3, 4, 6, 8, 16),
+    panels=(_SLOWDOWN,),
+    at={"trace": "august", "sigma": 4.0},
+    xlabel="CPU threshold CT, jobs",
+)
+
+
 # --- unknown demands ---
 
 _SEVEN: _Values = {"programs": "seven"}
@@ -140,6 +157,8 @@ def _unknown(suffix: str, at: _Values) -> tuple[Experiment, ...]:
         by_mt("fig7-mt", "Fig. 7 right: trace 1, 100 Mbps", 100.0, (_MIGRATION,)),
         by_trace("none", "No load sharing", 10.0, (done,), lines=("none",)),
     )
+    if suffix not in UNKNOWN_READINGS:
+        return tuple(e for e in seven if e.x == "trace" and "fig7" not in e.name)
     if suffix not in SPEC_READINGS:
         return seven
     return (
@@ -200,6 +219,7 @@ _TOGETHER = (
 
 EXPERIMENTS = (
     *chain.from_iterable(_known(suffix, at) for suffix, at in KNOWN_READINGS.items()),
-    *chain.from_iterable(_unknown(suffix, at) for suffix, at in UNKNOWN_READINGS.items()),
+    *chain.from_iterable(_unknown(suffix, at) for suffix, at in TRACE_READINGS.items()),
+    _CT,
     *_TOGETHER,
 )
