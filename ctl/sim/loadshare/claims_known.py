@@ -110,9 +110,9 @@ def larger_at_eight(e: Evidence) -> Found:
 
 def cpu_time(e: Evidence) -> Found:
     cpu = [
-        e.mean(p, x, "cpu_s").mean / e.mean("cpu", x, "cpu_s").mean - 1 for p in KNOWN_LINES for x in e.xs
+        e.mean(p, x, "service_s").mean / e.mean("cpu", x, "service_s").mean - 1 for p in KNOWN_LINES for x in e.xs
     ]  # fmt: skip
-    moved = [e.mean(p, x, "migration_s").mean / e.mean(p, x, "wall_s").mean for p in KNOWN_LINES for x in e.xs]
+    moved = [e.mean(p, x, "migration_s").mean / e.mean(p, x, "response_s").mean for p in KNOWN_LINES for x in e.xs]
     holds = max(map(abs, cpu)) <= 0.01 and max(moved) < 0.01
     return holds, f"CPU time differs by at most {max(map(abs, cpu)):.2%}, migration is at most {max(moved):.2g} of all"
 

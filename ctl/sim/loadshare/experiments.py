@@ -195,7 +195,7 @@ _TOGETHER = (
             lines={"alone": ("none", {"group": "alone", "programs": kind, "nodes": 1})},
             x="program",
             xs=tuple(SETS[kind]),
-            panels=(Panel("wall_s", "lifetime", "s"), Panel("io_s", "of this, reads and writes", "s")),
+            panels=(Panel("response_s", "lifetime", "s"), Panel("io_s", "of this, reads and writes", "s")),
             xlabel="program",
         )
         for suffix, table, kind in (("", "T. 2", "seven"), ("-spec", "T. 5", "spec"))

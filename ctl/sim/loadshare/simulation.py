@@ -28,7 +28,7 @@ _OVERLOAD = "this load is more than the nodes bear"
 _DAYS = 32  # of a trace, each a node's (LoadShare §2.2.2)
 _MB = 1024  # KB
 _COUNTERS = ("events", "done", "killed", "holds", "submissions", "moves", "checks", "retries")
-_SUMS = ("wall", "cpu", "io", "queue", "paging", "migration")
+_SUMS = {"response": "wall", "service": "cpu", **{name: name for name in ("io", "queue", "paging", "migration")}}
 
 
 class Job(NamedTuple):
@@ -237,7 +237,7 @@ class Simulation:
 def metrics(stats: Any) -> dict[str, Any]:
     """The numbers a run is kept by; times in seconds, sums over the jobs that have ended."""
     found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
-    found |= {f"{name}_s": getattr(stats, name) for name in _SUMS}
+    found |= {f"{name}_s": getattr(stats, field) for name, field in _SUMS.items()}
     found["slowdown"] = stats.slowdown / stats.done if stats.done else None
     return found | {"faults": stats.faults, "end_s": stats.now / 1e9, "oversized_s": stats.oversized_ns / 1e9}
 
