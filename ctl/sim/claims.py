@@ -77,7 +77,8 @@ def judge(store: Store, ids: Sequence[str], replications: int, override: Overrid
 def markdown(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a table in Markdown; the command that shows a row again is `ctl sim claims ID --make`."""
     found = Counter(v.verdict for v in verdicts)
-    engines = ", ".join(f"{model.engine} {load(model.engine).digest}" for model in MODELS.values())
+    names = dict.fromkeys(model.engine for model in MODELS.values())
+    engines = ", ".join(f"{name} {load(name).digest}" for name in names)
     counts = ", ".join(f"{n} {verdict}" for verdict, n in found.most_common())
     lines = [
         "# The papers' claims, in the simulator",

@@ -18,15 +18,22 @@ from ctl.sim.csm import claims as csm_claims
 from ctl.sim.csm import experiments as csm_experiments
 from ctl.sim.csm import model as csm_model
 from ctl.sim.experiment import Experiment
+from ctl.sim.loadshare import claims as loadshare_claims
+from ctl.sim.loadshare import experiments as loadshare_experiments
+from ctl.sim.loadshare import model as loadshare_model
 from ctl.sim.params import Model
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", "find_model", "from_toml"]
 
 _T = TypeVar("_T")
 
-MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL,)}
-EXPERIMENTS: Mapping[str, Experiment] = {e.name: e for e in csm_experiments.EXPERIMENTS}
-CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in csm_claims.CLAIMS}
+MODELS: Mapping[str, Model] = {
+    model.name: model for model in (csm_model.MODEL, loadshare_model.KNOWN, loadshare_model.UNKNOWN)
+}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    e.name: e for e in (*csm_experiments.EXPERIMENTS, *loadshare_experiments.EXPERIMENTS)
+}
+CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in (*csm_claims.CLAIMS, *loadshare_claims.CLAIMS)}
 
 
 def _find(kind: str, name: str, known: Mapping[str, _T]) -> _T:

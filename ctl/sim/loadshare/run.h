@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The end of engine.c: the loop, and what Python calls (sim.h). */
+#ifndef SIM_RUN_H
+#define SIM_RUN_H
+
+static inline void check_nodes(struct sim *s)
+{
+#ifdef SIM_CHECK
+	uint32_t found = s->nr_transfers + s->nr_held;
+
+	for (uint32_t k = 0; k < s->par.nodes; k++) {
+		const struct node *n = &s->nodes[k];
+		uint64_t load = 0, shares = 0;
+		uint32_t nr = 0;
+
+		for (uint32_t j = n->jobs.head; j != NIL; j = s->state[j].next, nr++) {
+			load += s->state[j].ws;
+			shares += s->state[j].cpu_share;
+			CHECK(s, s->state[j].state == JOB_RESIDENT, "a job is on a node that it is not on");
+			CHECK(s, s->state[j].cpu_share + s->state[j].paging_share <= ONE + 1, "a job has more than all");
+		}
+		CHECK(s, nr == n->now.jobs && load == n->now.load, "a node's memory or jobs are counted wrong");
+		CHECK(s, shares <= ONE + nr, "a CPU gives more than it has");
+		CHECK(s, !nr || s->due[k] != NEVER, "a node with jobs awaits nothing");
+		found += nr;
+	}
+	CHECK(s, found == s->inside, "a job was lost");
+#else
+	(void)s;
+#endif
+}
+
+/* Little's law and the conservation of work, exactly, in nanoseconds. */
+static void check_sums(struct sim *s)
+{
+	wide asked = 0;
+
+	for (uint32_t j = 0; j < s->nr_jobs; j++)
+		asked += s->records[j].killed ? s->records[j].cpu : s->jobs[j].cpu;
+	if (s->nr_gone != s->nr_jobs)
+		s->trouble = "nothing more will happen, and not all jobs have ended";
+	else if (s->area != s->wall)
+		s->trouble = "Little's law does not hold: the jobs' time in the system does not add up";
+	else if (s->work != asked)
+		s->trouble = "work was lost or gained: the CPUs' busy time is not what the jobs asked for";
+}
+
+int sim_run(struct sim *s, uint64_t until, uint64_t events)
+{
+	for (; events && !s->trouble; events--, s->stats.events++) {
+		uint32_t node = s->tree[1];
+		uint64_t at = s->nr_arrived < s->nr_jobs ? s->jobs[s->nr_arrived].arrives : NEVER;
+		int which = 0;
+
+		if (s->nr_transfers && s->transfers[0].arrives < at) {
+			at = s->transfers[0].arrives;
+			which = 1;
+		}
+		if (s->retry < at) {
+			at = s->retry;
+			which = 2;
+		}
+		if (s->due[node] < at) {
+			at = s->due[node];
+			which = 3;
+		}
+		if (at > until) {
+			if (at == NEVER) {
+				check_sums(s);
+				return s->trouble ? SIM_BROKEN : SIM_DONE;
+			}
+			s->now = until;
+			return SIM_PAUSED;
+		}
+		CHECK(s, at >= s->now, "time ran backwards");
+		s->now = at;
+		if (which == 3)
+			on_node(s, node);
+		else if (which == 2)
+			on_retry(s);
+		else if (which == 1)
+			on_transfer(s);
+		else
+			on_arrival(s);
+		check_nodes(s);
+	}
+	return s->trouble ? SIM_BROKEN : SIM_PAUSED;
+}
+
+/* `jobs` is not copied, and in the order of arrival. */
+struct sim *sim_new(const struct sim_params *params, const struct sim_job *jobs, uint32_t nr_jobs)
+{
+	struct sim *s = calloc(1, sizeof(*s));
+	uint32_t n = params->nodes;
+
+	if (!s)
+		return NULL;
+	if (!log_inv[0])
+		log_tables();
+	s->par = *params;
+	s->jobs = jobs;
+	s->nr_jobs = nr_jobs;
+	for (s->leaves = 1; s->leaves < n; s->leaves *= 2)
+		;
+	s->retry = NEVER;
+	s->state = calloc(nr_jobs + 1, sizeof(*s->state));
+	s->records = calloc(nr_jobs + 1, sizeof(*s->records));
+	s->transfers = calloc(nr_jobs + 1, sizeof(*s->transfers));
+	s->tasks = calloc(nr_jobs + 1, sizeof(*s->tasks));
+	s->nodes = calloc(n, sizeof(*s->nodes));
+	s->views = calloc(2UL * n, sizeof(*s->views));
+	s->due = malloc(s->leaves * sizeof(*s->due));
+	s->tree = malloc(2UL * s->leaves * sizeof(*s->tree));
+	if (!s->state || !s->records || !s->transfers || !s->tasks || !s->nodes || !s->views || !s->due || !s->tree) {
+		sim_free(s);
+		return NULL;
+	}
+	for (uint32_t k = 0; k < n; k++)
+		s->nodes[k] = (struct node){ .jobs = { NIL, NIL }, .held = { NIL, NIL }, .milestone = NEVER,
+					     .check = NEVER, .last_check = NEVER, .oversize = -1 };
+	for (uint32_t k = 0; k < s->leaves; k++) {
+		s->due[k] = NEVER;
+		s->tree[s->leaves + k] = k;
+	}
+	for (uint32_t i = s->leaves - 1; i; i--)
+		s->tree[i] = s->tree[2 * i];
+	return s;
+}
+
+void sim_free(struct sim *s)
+{
+	if (!s)
+		return;
+	free(s->state);
+	free(s->records);
+	free(s->transfers);
+	free(s->tasks);
+	free(s->nodes);
+	free(s->views);
+	free(s->due);
+	free(s->tree);
+	free(s);
+}
+
+const struct sim_stats *sim_stats(struct sim *s)
+{
+	count_time(s);
+	s->stats.now = s->now;
+	s->stats.area = (double)s->area / 1e9;
+	return &s->stats;
+}
+
+const struct sim_record *sim_records(struct sim *s)
+{
+	return s->records;
+}
+
+const char *sim_trouble(struct sim *s)
+{
+	return s->trouble;
+}
+
+uint32_t sim_tasks(struct sim *s, uint32_t node, struct sim_task *tasks, uint32_t most)
+{
+	return describe(s, &s->nodes[node], tasks, most);
+}
+
+const struct sim_size *sim_sizes(void)
+{
+	static const struct sim_size sizes[] = {
+		SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_job), SIM_SIZE(struct sim_record),
+		SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_task), { 0 },
+	};
+
+	return sizes;
+}
+
+#endif /* SIM_RUN_H */
