@@ -17,6 +17,7 @@ from ctl.sim.claim import Claim
 from ctl.sim.csm import claims as csm_claims
 from ctl.sim.csm import experiments as csm_experiments
 from ctl.sim.csm import model as csm_model
+from ctl.sim.dcndc import model as dcndc_model
 from ctl.sim.experiment import Experiment
 from ctl.sim.params import Model
 
@@ -24,7 +25,7 @@ __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", 
 
 _T = TypeVar("_T")
 
-MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL,)}
+MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL, dcndc_model.MODEL)}
 EXPERIMENTS: Mapping[str, Experiment] = {e.name: e for e in csm_experiments.EXPERIMENTS}
 CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in csm_claims.CLAIMS}
 
