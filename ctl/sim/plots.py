@@ -17,6 +17,7 @@ Results = Mapping[tuple[str, Value], Sequence[Mapping[str, Any]]]
 """Results of the replications of each point, by line and x."""
 
 _MARKS = "os^Dv<"
+_ACROSS = 3  # panels side by side
 
 
 def draw(experiment: Experiment, results: Results, where: Path) -> list[Path]:
@@ -38,9 +39,11 @@ def draw(experiment: Experiment, results: Results, where: Path) -> list[Path]:
 def _sweep(experiment: Experiment, results: Results) -> Any:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * len(experiment.panels), 4), layout="constrained")
-    row = figure.subplots(1, len(experiment.panels), squeeze=False)[0]
-    for panel, axes in zip(experiment.panels, row, strict=True):
+    columns = min(_ACROSS, len(experiment.panels))
+    rows = -(-len(experiment.panels) // columns)
+    figure = Figure(figsize=(5.2 * columns, 4 * rows), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).flat
+    for panel, axes in zip(experiment.panels, places, strict=False):
         for mark, line in zip(_MARKS, panel.lines or experiment.lines, strict=False):
             points = [Mean.of(r[panel.metric] for r in results[line, x]) for x in experiment.xs]
             bars = [point.half if point.n > 1 else 0.0 for point in points]
@@ -54,6 +57,8 @@ def _sweep(experiment: Experiment, results: Results) -> Any:
         axes.set(xlabel=experiment.xlabel, ylabel=panel.label, title=panel.title)
         axes.grid(alpha=0.3)
         axes.legend()
+    for unused in places[len(experiment.panels) :]:
+        unused.set_axis_off()
     return figure
 
 

@@ -17,6 +17,8 @@ from ctl.sim.claim import Claim
 from ctl.sim.csm import claims as csm_claims
 from ctl.sim.csm import experiments as csm_experiments
 from ctl.sim.csm import model as csm_model
+from ctl.sim.dcndc import claims as dcndc_claims
+from ctl.sim.dcndc import experiments as dcndc_experiments
 from ctl.sim.dcndc import model as dcndc_model
 from ctl.sim.experiment import Experiment
 from ctl.sim.params import Model
@@ -26,8 +28,10 @@ __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", 
 _T = TypeVar("_T")
 
 MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL, dcndc_model.MODEL)}
-EXPERIMENTS: Mapping[str, Experiment] = {e.name: e for e in csm_experiments.EXPERIMENTS}
-CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in csm_claims.CLAIMS}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    e.name: e for e in (*csm_experiments.EXPERIMENTS, *dcndc_experiments.EXPERIMENTS)
+}
+CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in (*csm_claims.CLAIMS, *dcndc_claims.CLAIMS)}
 
 
 def _find(kind: str, name: str, known: Mapping[str, _T]) -> _T:

@@ -6,9 +6,15 @@ from __future__ import annotations
 import pytest
 
 from ctl.errors import USAGE, CoschedError
+from ctl.sim import claims
+from ctl.sim.dcndc.experiments import READINGS as OF_FIGURE
+from ctl.sim.dcndc.experiments import TECHNIQUES
 from ctl.sim.dcndc.model import MODEL, run
 from ctl.sim.dcndc.simulation import Simulation, Task, metrics
+from ctl.sim.experiment import runs as runs_of
 from ctl.sim.native import CHECKED, PLAIN
+from ctl.sim.registry import CLAIMS, find_experiment
+from ctl.sim.store import Store
 
 U = 10**9
 READINGS: tuple[dict[str, object], ...] = (
@@ -134,10 +140,43 @@ def test_node_code_by_hand(
     name: str, ends: tuple[float, ...], at_dispatch: tuple[int, int], at_arrival: tuple[int, int]
 ) -> None:
     """Opportunities (B-MO-8) are those with messages at a dispatch, and arrivals of messages for who does not run."""
-    with Simulation(name, MODEL.complete({"mst": 1, "slice": 1}), 1, (Task(0, 3 * U), *_AB), kind=CHECKED) as simulation:
+    with Simulation(
+        name, MODEL.complete({"mst": 1, "slice": 1}), 1, (Task(0, 3 * U), *_AB), kind=CHECKED
+    ) as simulation:
         assert simulation.advance()
         assert tuple(r.ended / U for r in simulation.records()) == ends
         s = simulation.stats()
         assert (s.taken_at_dispatch, s.at_dispatch) == at_dispatch
         assert (s.taken_at_arrival, s.at_arrival) == at_arrival
         assert metrics(s)["node_code"] == (at_dispatch[0] + at_arrival[0]) / (at_dispatch[1] + at_arrival[1])
+
+
+# --- experiments and claims ---
+
+
+def test_every_claim_of_monito_is_a_row_and_those_of_real_nodes_are_said_to_be() -> None:
+    rows = {id_: claim for id_, claim in CLAIMS.items() if id_.startswith("MO-")}
+    assert list(rows) == [f"MO-{n}" for n in range(1, 21)]
+    assert {id_ for id_, claim in rows.items() if claim.test} == {"MO-12", "MO-15", "MO-17", "MO-18", "MO-20"}
+    assert {id_ for id_, claim in rows.items() if claim.experiments} == {"MO-17", "MO-18"}
+
+
+def test_arithmetic_is_judged_without_runs_and_the_others_are_not() -> None:
+    verdicts = {v.id: v for v in claims.judge(Store(":memory:"), ["MO-1", "MO-12", "MO-15", "MO-18", "MO-20"], 0, {})}
+    assert verdicts["MO-1"].verdict == claims.NOT_CHECKABLE
+    assert verdicts["MO-18"].verdict == claims.NO_RUNS
+    assert {verdicts[id_].verdict for id_ in ("MO-12", "MO-15", "MO-20")} == {claims.REPRODUCED}
+
+
+def test_the_figure_is_the_papers_grid_and_its_readings_differ_from_it_as_they_say() -> None:
+    figure = runs_of(find_experiment("dcndc-fig6"))
+    assert len(figure) == 7 * 5 * len(TECHNIQUES)
+    defaults = MODEL.complete({})
+    for runs in figure.values():
+        assert {name for name, value in runs[0].parameters.items() if value != defaults[name]} <= {"mit", "pdt"}
+    for reading, instead in OF_FIGURE.items():
+        if reading:
+            other = next(iter(runs_of(find_experiment(f"dcndc-fig6-{reading}")).values()))[0].parameters
+            assert {name: value for name, value in other.items() if value != defaults[name]} == {
+                **instead, "mit": 1.0, "pdt": 0.1,
+            }  # fmt: skip
