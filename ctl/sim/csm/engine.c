@@ -10,7 +10,7 @@
  *	               └───────────────── message has come <─────────────┘
  *
  * Four kinds of event, each from a source that is in order by itself: the next
- * arrival; page faults, which all take equally long, so the first to begin is
+ * arrival (or injected fault); page faults, which all take equally long, so the first to begin is
  * the first to end; messages, likewise; and each CPU's next event, in a
  * tournament. The earliest is taken, at equal times in the order of this list,
  * then of nodes. Nothing is ever cancelled: what a displaced task would have
@@ -19,6 +19,8 @@
  * With SIM_CHECK the engine checks itself while it runs.
  */
 #include "workload.h"
+
+#define INJECTION_RETRY	100000	/* ns */
 
 /* --- the CPU --- */
 
@@ -289,11 +291,41 @@ static void on_page(struct sim *s)
 	wake(s, index);
 }
 
+/*
+ * Take a resident page from the parallel task that runs on the node, which it
+ * refers to at once. If none runs there, the fault waits for one that does.
+ */
+static void on_injection(struct sim *s)
+{
+	struct node *n = &s->nodes[s->par.inject_node];
+	uint32_t index = n->running;
+	struct task *t = index == NIL ? NULL : &s->tasks[index];
+
+	if (!t || t->class_ == CLASS_LOCAL || !t->res) {
+		s->next_injection = s->nr_done == s->nr_all ? NEVER : s->now + INJECTION_RETRY;
+		next_arrival(s);
+		return;
+	}
+	s->next_injection = s->now + exponential_ns(&s->injections, s->par.inject_ns);
+	next_arrival(s);
+	s->stats.injected++;
+	stop(s, n, t);
+	t->in_slice = 0;
+	n->running = NIL;
+	memory_lose(s, n, t);
+	begin_fault(s, n, index);
+	dispatch(s, n);
+}
+
 static int on_arrival(struct sim *s)
 {
 	struct sim_script j = s->next_job;
 	uint32_t job, first = NIL, last = NIL;
 
+	if (s->next_injection < s->job_comes) {
+		on_injection(s);
+		return 0;
+	}
 	if (s->free_job == NIL && more_jobs(s))
 		return -1;
 	areas(s);

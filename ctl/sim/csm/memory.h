@@ -104,6 +104,15 @@ static inline int refers_to_missing(struct sim *s, struct task *t)
 	return 0;
 }
 
+/* A page of the task is taken away, and its frame is free. */
+static void memory_lose(struct sim *s, struct node *n, struct task *t)
+{
+	t->res--;
+	t->rq.flt = fault_probability(s, t);
+	n->resident--;
+	check_memory(s, n);
+}
+
 /* A page has come: into a free frame, else into that of the least recently used page. */
 static void memory_load(struct sim *s, struct node *n, struct task *t)
 {

@@ -58,6 +58,9 @@ PARAMETERS = by_name(
        ("flow", "backlog")),
     _P("eq3", "corrected", "", 0, 0, "page fault probability", "B-CSM-1", ("corrected", "printed")),
     _P("top", "preempt", "", 0, 0, "who passes the running task runs, or is next", "B-CSM-4", ("preempt", "next")),
+    _P("inject_every_s", 0.0, "s", 0, 1e9, "mean time between two injected faults, each of a parallel task; 0: none",
+       "default: CSM-40"),
+    _P("inject_node", 0, "node", 0, 199_999, "the node where they are", "default: CSM-40"),
     _P("trial", "none", "", 0, 0, "jobs that are given, not drawn", "CSM Figs. 2 and 4, §4.2", ("none", *TRIALS)),
 )  # fmt: skip
 
@@ -65,6 +68,11 @@ PARAMETERS = by_name(
 def check(values: Mapping[str, Value]) -> None:
     """Refuse what does not go together."""
     nodes, small, trial = int(values["nodes"]), int(values["small_from"]), str(values["trial"])
+    if int(values["inject_node"]) >= nodes:
+        raise CoschedError(
+            f"parameter inject_node cannot be {values['inject_node']} of {nodes} nodes: allowed is 0 to {nodes - 1}",
+            USAGE,
+        )
     if trial != "none":
         if nodes != (wanted := TRIALS[trial].nodes):
             raise CoschedError(f"parameter nodes cannot be {nodes} in trial {trial}: allowed is {wanted}", USAGE)

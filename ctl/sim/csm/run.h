@@ -105,7 +105,10 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 	if (s->leaves < 2)
 		s->leaves = 2;
 	s->free_task = s->free_job = NIL;
-	s->next_fault = s->next_message = NEVER;
+	s->next_fault = s->next_message = s->next_injection = NEVER;
+	s->injections = stream_of(params->seed, UINT64_MAX, 1, DRAW_PAGE);
+	if (params->inject_ns > 0)
+		s->next_injection = exponential_ns(&s->injections, params->inject_ns);
 	s->message_mask = 1023;
 	s->messages = malloc(1024 * sizeof(*s->messages));
 	s->tree = malloc(2ULL * s->leaves * sizeof(*s->tree));

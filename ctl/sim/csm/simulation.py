@@ -62,6 +62,7 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
     p.eq3_printed, p.top_next = v["eq3"] == "printed", v["top"] == "next"
     p.in_step = v["gaps"] == "job"
     p.enter_free = v["enter"] == "free"
+    p.inject_ns, p.inject_node = v["inject_every_s"] * 1e9, v["inject_node"]
     p.mit_ns, p.slice_ns, p.mfreq_ns = v["mit_s"] * 1e9, v["slice_ms"] * 1e6, v["mfreq_ms"] * 1e6
     for field in ("latency", "smq", "fault", "switch"):
         setattr(p, f"{field}_ns", round(v[f"{field}_ms"] * 1e6))

@@ -89,6 +89,7 @@ struct sim {
 	uint64_t	*tree;			/* tree[1] is the least; leaves from tree[leaves] on; time << shift | node */
 	uint32_t	leaves, shift;
 	uint64_t	next_arrival, next_fault, next_message;
+	uint64_t	job_comes, next_injection;	/* the sooner of them is next_arrival */
 	struct fault	*faults;
 	uint64_t	first_fault, end_fault;
 	struct message	*messages;
@@ -110,6 +111,7 @@ struct sim {
 	struct sim_script next_job;
 	uint32_t	nr_all, nr_arrived, nr_done, nr_early;
 	uint64_t	streams[NR_PURPOSES];
+	uint64_t	injections;		/* random stream */
 	uint64_t	*choice;		/* room to order the nodes */
 	struct sim_record *records;
 

@@ -29,18 +29,26 @@ static void draw_job(struct sim *s)
 	j->node = c == CLASS_LOCAL ? below(&streams[DRAW_MAP], p->nodes) : NIL;
 }
 
+/* An injected fault comes as if it were an arrival, so that runs without any have no event to ask about. */
+static void next_arrival(struct sim *s)
+{
+	s->next_arrival = s->job_comes < s->next_injection ? s->job_comes : s->next_injection;
+}
+
 /* Make ready what arrives next. */
 static void next_job(struct sim *s)
 {
 	if (s->nr_arrived == s->nr_all) {
-		s->next_arrival = NEVER;
+		s->job_comes = NEVER;
+		next_arrival(s);
 		return;
 	}
 	if (s->script)
 		s->next_job = s->script[s->nr_arrived];
 	else
 		draw_job(s);
-	s->next_arrival = s->next_job.arrives;
+	s->job_comes = s->next_job.arrives;
+	next_arrival(s);
 }
 
 /* Put the k least of choice[0..n) in front. */
