@@ -39,7 +39,7 @@ def draw(experiment: Experiment, results: Results, where: Path) -> list[Path]:
 def _sweep(experiment: Experiment, results: Results) -> Any:
     from matplotlib.figure import Figure
 
-    columns = min(_ACROSS, len(experiment.panels))
+    columns = 2 if len(experiment.panels) == 4 else min(_ACROSS, len(experiment.panels))
     rows = -(-len(experiment.panels) // columns)
     figure = Figure(figsize=(5.2 * columns, 4 * rows), layout="constrained")
     places = figure.subplots(rows, columns, squeeze=False).flat

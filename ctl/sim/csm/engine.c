@@ -83,7 +83,7 @@ static void begin_fault(struct sim *s, struct node *n, uint32_t index)
 
 	t->state = TASK_FAULTING;
 	t->faults++;
-	n->faults++;
+	home(s, n)->faults++;
 	s->stats.faults++;
 	f->done = s->now + s->par.fault_ns;
 	f->task = index;
@@ -223,8 +223,9 @@ static void on_end(struct sim *s, struct node *n, uint32_t index)
 	s->live_mem -= t->vir;
 	s->tr_sum += s->now - j->arrived;
 	s->tc_sum += j->tc;
-	memory_leave(s, n, index);
-	n->executed++;
+	memory_leave(s, home(s, n), index);
+	home(s, n)->executed++;
+	n->here--;
 	n->running = NIL;
 	n->last = NIL;
 	if (t->to != NIL)
@@ -287,7 +288,7 @@ static void on_page(struct sim *s)
 
 	s->next_fault = s->first_fault == s->end_fault ? NEVER : s->faults[s->first_fault & s->fault_mask].done;
 	CHECK(s, t->state == TASK_FAULTING, "a page came for a task that awaits none");
-	memory_load(s, &s->nodes[t->node], t);
+	memory_load(s, home(s, &s->nodes[t->node]), t);
 	wake(s, index);
 }
 
@@ -312,7 +313,7 @@ static void on_injection(struct sim *s)
 	stop(s, n, t);
 	t->in_slice = 0;
 	n->running = NIL;
-	memory_lose(s, n, t);
+	memory_lose(s, home(s, n), t);
 	begin_fault(s, n, index);
 	dispatch(s, n);
 }

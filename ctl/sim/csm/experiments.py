@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from ctl.sim.csm import scale
 from ctl.sim.csm.loads import LOADS
 from ctl.sim.csm.model import MODEL
 from ctl.sim.csm.trials import TRIALS
@@ -178,4 +179,4 @@ _OTHERS = (
     _trial("csm-sizes", "Three jobs of different memory at once", _THREE, "sizes"),
 )
 
-EXPERIMENTS = (*_ALL, *_OTHERS)
+EXPERIMENTS = (*_ALL, *_OTHERS, *scale.EXPERIMENTS)

@@ -31,7 +31,7 @@ enum sim_status {
 struct sim_params {
 	uint64_t	seed;
 	uint32_t	rule;			/* enum insert_rule */
-	uint32_t	nodes;
+	uint32_t	nodes;			/* CPUs of all nodes: each has a ready queue */
 	uint32_t	jobs;			/* that the generator makes */
 	uint32_t	memory;			/* M of a node */
 	uint32_t	mnol, mnod;
@@ -60,7 +60,7 @@ struct sim_params {
 	uint64_t	switch_ns;		/* of putting another task on the CPU */
 	double		inject_ns;		/* mean time between two injected faults; 0: none */
 	uint32_t	inject_node;		/* where they are */
-	uint32_t	pad;
+	uint32_t	cpus;			/* of a node: these share its memory */
 };
 
 /* A job given, not generated. */

@@ -53,16 +53,18 @@ struct task {
 	uint32_t	neighbour, behind;	/* the other tasks of its node */
 };
 
+/* A CPU and its ready queue. What its node has once is in the first of the node's CPUs, its home. */
 struct node {
+	uint32_t	home, here;		/* here: tasks that this CPU has to run */
 	uint32_t	running;
 	uint32_t	head, tail;		/* of the ready queue, without the running task */
 	uint32_t	nr;			/* in it */
 	uint32_t	cpu_event;
-	uint32_t	tasks, nr_tasks;	/* all that are here */
+	uint32_t	tasks, nr_tasks;	/* home: all of the node */
 	uint32_t	last;			/* task last on the CPU */
 	uint64_t	since;			/* the running task has the CPU since then */
-	uint64_t	mem, resident;		/* sums of vir and res */
-	uint64_t	faults, executed;
+	uint64_t	mem, resident;		/* home: sums of vir and res */
+	uint64_t	faults, executed;	/* home */
 	uint64_t	busy;
 };
 
@@ -125,6 +127,16 @@ struct sim {
 	struct sim_decision *log;
 	uint32_t	nr_log;
 };
+
+static inline struct node *home(struct sim *s, const struct node *n)
+{
+	return &s->nodes[n->home];
+}
+
+static inline uint32_t real_nodes(const struct sim *s)
+{
+	return s->par.nodes / s->par.cpus;
+}
 
 /* The tournament: the node whose CPU has the earliest event, ties to the lowest node. */
 static inline void cpu_at(struct sim *s, uint32_t node, uint64_t time)
