@@ -8,7 +8,9 @@ import pytest
 from ctl.errors import CoschedError
 from ctl.sim.csm.model import MODEL, run
 from ctl.sim.csm.simulation import Job, Simulation
+from ctl.sim.experiment import runs as runs_of
 from ctl.sim.native import CHECKED
+from ctl.sim.registry import find_experiment
 
 CROWDED = {
     "nodes": 4, "cpus": 4, "jobs": 400, "memory": 32000, "mest": 2000, "mit_s": 0.6, "local_share": 0.95,
@@ -96,3 +98,17 @@ def test_what_does_not_go_together_is_refused() -> None:
         MODEL.complete({"nodes": 20_000, "cpus": 16})
     with pytest.raises(CoschedError, match="cpus cannot be 0: allowed is a whole number, 1 to 1024 CPUs"):
         MODEL.complete({"cpus": 0})
+
+
+def test_the_scale_experiment_runs_in_small() -> None:
+    """Eight nodes instead of 1,024: where memory is enough, how long a fault takes changes nothing."""
+    points = runs_of(find_experiment("scale"), 1, {"nodes": 8, "jobs": 600, "mit_s": 0.0347})
+    results = {point: run(of[0].policy, of[0].parameters, of[0].seed) for point, of in points.items()}
+    assert all(result["arrivals"] == 600 for result in results.values())
+    least, most = min(x for _, x in points), max(x for _, x in points)
+    for name in ("rr", "pred", "csm", "ccs"):
+        assert results[f"{name}, disk", most] == results[f"{name}, NVMe", most]
+        assert results[f"{name}, disk", least]["faults"] > 0
+    assert results["pred, disk", most] == results["csm, disk", most] | {
+        key: results["pred, disk", most][key] for key in ("by_mes", "by_rec", "by_flt")
+    }

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ctl.errors import USAGE, CoschedError
-from ctl.sim import claims
+from ctl.sim import claims, plots, pool
 from ctl.sim.dcndc.experiments import READINGS as OF_FIGURE
 from ctl.sim.dcndc.experiments import TECHNIQUES
 from ctl.sim.dcndc.model import MODEL, run
@@ -180,3 +182,14 @@ def test_the_figure_is_the_papers_grid_and_its_readings_differ_from_it_as_they_s
             assert {name: value for name, value in other.items() if value != defaults[name]} == {
                 **instead, "mit": 1.0, "pdt": 0.1,
             }  # fmt: skip
+
+
+def test_the_figure_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figure, store = find_experiment("dcndc-fig6"), Store(":memory:")
+    points = runs_of(figure, 2, {"nst": 30})
+    pool.make([run for of in points.values() for run in of], store, workers=1)
+    found = pool.fetch([run for of in points.values() for run in of], store)
+    files = plots.draw(figure, {point: [found[run.key] for run in of] for point, of in points.items()}, tmp_path)
+    assert [file.name for file in files] == ["dcndc-fig6.png", "dcndc-fig6.svg"]
+    assert files[1].read_text().count("<!-- SDCA (") == 5  # legends: a panel for each pdt
