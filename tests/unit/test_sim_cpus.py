@@ -6,8 +6,10 @@ from __future__ import annotations
 import pytest
 
 from ctl.errors import CoschedError
+from ctl.sim import plots
 from ctl.sim.csm.model import MODEL, run
 from ctl.sim.csm.simulation import Job, Simulation
+from ctl.sim.experiment import Panel
 from ctl.sim.experiment import runs as runs_of
 from ctl.sim.native import CHECKED
 from ctl.sim.registry import find_experiment
@@ -112,3 +114,9 @@ def test_the_scale_experiment_runs_in_small() -> None:
     assert results["pred, disk", most] == results["csm, disk", most] | {
         key: results["pred, disk", most][key] for key in ("by_mes", "by_rec", "by_flt")
     }
+
+
+def test_a_panel_shows_replications_in_parts_of_another_line() -> None:
+    results = {("rr", 1): [{"m": 2.0}, {"m": 4.0}, {"m": None}], ("ccs", 1): [{"m": 1.0}, {"m": 6.0}, {"m": 1.0}]}
+    assert plots._shown(Panel("m", "", ""), results, "ccs", 1) == [1.0, 6.0, 1.0]
+    assert plots._shown(Panel("m", "", "", against="rr"), results, "ccs", 1) == [0.5, 1.5, None]

@@ -37,6 +37,7 @@ _TODAY: Mapping[str, Value] = {
     "smq_ms": 0.05,
 }
 _POLICIES = ("rr", "pred", "csm", "ccs")
+_FITTING = ("rr", "pred", "ccs")
 _FAULT_MS = {"disk": 20.0, "NVMe": 0.1}
 _LINES: Mapping[str, Line] = {
     f"{p}, {kind}": (p, {"fault_ms": ms}) for kind, ms in _FAULT_MS.items() for p in _POLICIES
@@ -51,8 +52,8 @@ EXPERIMENTS = (
         x="memory",
         xs=_MEMORY,
         panels=tuple(
-            Panel(f"late_slowdown_{who}", f"{said}, a fault takes {_FAULT_MS[kind]:g} ms", "slowdown",
-                  tuple(f"{p}, {kind}" for p in _POLICIES))
+            Panel(f"late_slowdown_{who}", f"{said}, a fault takes {_FAULT_MS[kind]:g} ms", "slowdown / that of rr",
+                  tuple(f"{p}, {kind}" for p in _POLICIES if p != "rr"), f"rr, {kind}")
             for who, said in (("small", "jobs"), ("local", "local tasks"))
             for kind in _FAULT_MS
         ),
@@ -65,12 +66,12 @@ EXPERIMENTS = (
         "scale-messages",
         "1,024 nodes of 16 CPUs, memory for all, by message interval",
         MODEL,
-        lines={p: (p, {}) for p in ("rr", "pred", "ccs")},  # csm is pred while memory suffices
+        lines={p: (p, {}) for p in _FITTING},  # csm is pred while memory suffices
         x="mfreq_ms",
         xs=(10, 20, 100, 500),
         panels=(
-            Panel("late_slowdown_small", "jobs", "slowdown"),
-            Panel("late_slowdown_local", "local tasks", "slowdown"),
+            Panel("late_slowdown_small", "jobs", "slowdown / that of rr", _FITTING[1:], "rr"),
+            Panel("late_slowdown_local", "local tasks", "slowdown / that of rr", _FITTING[1:], "rr"),
             Panel("correlation", "correlation", "correlation, %"),
         ),
         at=_TODAY,
