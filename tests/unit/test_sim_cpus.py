@@ -117,6 +117,9 @@ def test_the_scale_experiment_runs_in_small() -> None:
 
 
 def test_a_panel_shows_replications_in_parts_of_another_line() -> None:
-    results = {("rr", 1): [{"m": 2.0}, {"m": 4.0}, {"m": None}], ("ccs", 1): [{"m": 1.0}, {"m": 6.0}, {"m": 1.0}]}
+    results: plots.Results = {
+        ("rr", 1): [{"m": 2.0}, {"m": 4.0}, {"m": None}],
+        ("ccs", 1): [{"m": 1.0}, {"m": 6.0}, {"m": 1.0}],
+    }
     assert plots._shown(Panel("m", "", ""), results, "ccs", 1) == [1.0, 6.0, 1.0]
     assert plots._shown(Panel("m", "", "", against="rr"), results, "ccs", 1) == [0.5, 1.5, None]
