@@ -60,6 +60,11 @@ def judge(store: Store, ids: Sequence[str], replications: int, override: Overrid
         if claim.test is None:
             verdicts.append(Verdict(claim.id, claim.says, NOT_CHECKABLE, claim.holds_if, "", 0, ""))
             continue
+        if not claim.experiments:  # arithmetic on the paper's own numbers
+            holds, measured = claim.test()
+            verdict = REPRODUCED if holds else NOT_REPRODUCED
+            verdicts.append(Verdict(claim.id, claim.says, verdict, measured, claim.holds_if, 0, command))
+            continue
         evidence = [
             e for name in claim.experiments if (e := _load(name, store, replications, override, loaded)) is not None
         ]

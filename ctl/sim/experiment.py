@@ -27,6 +27,7 @@ class Panel:
     title: str
     label: str
     lines: tuple[str, ...] = ()  # only these
+    against: str = ""  # a line: each replication is shown in parts of that one's
 
 
 @dataclass(frozen=True)

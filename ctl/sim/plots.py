@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ctl.sim.experiment import Experiment
+from ctl.sim.experiment import Experiment, Panel
 from ctl.sim.intervals import Mean
 from ctl.sim.params import Value
 
@@ -17,6 +17,7 @@ Results = Mapping[tuple[str, Value], Sequence[Mapping[str, Any]]]
 """Results of the replications of each point, by line and x."""
 
 _MARKS = "os^Dv<"
+_ACROSS = 3  # panels side by side
 
 
 def draw(experiment: Experiment, results: Results, where: Path) -> list[Path]:
@@ -38,11 +39,13 @@ def draw(experiment: Experiment, results: Results, where: Path) -> list[Path]:
 def _sweep(experiment: Experiment, results: Results) -> Any:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * len(experiment.panels), 4), layout="constrained")
-    row = figure.subplots(1, len(experiment.panels), squeeze=False)[0]
-    for panel, axes in zip(experiment.panels, row, strict=True):
+    columns = 2 if len(experiment.panels) == 4 else min(_ACROSS, len(experiment.panels))
+    rows = -(-len(experiment.panels) // columns)
+    figure = Figure(figsize=(5.2 * columns, 4 * rows), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).flat
+    for panel, axes in zip(experiment.panels, places, strict=False):
         for mark, line in zip(_MARKS, panel.lines or experiment.lines, strict=False):
-            points = [Mean.of(r[panel.metric] for r in results[line, x]) for x in experiment.xs]
+            points = [Mean.of(_shown(panel, results, line, x)) for x in experiment.xs]
             bars = [point.half if point.n > 1 else 0.0 for point in points]
             axes.errorbar(
                 experiment.xs, [point.mean for point in points], bars, marker=mark, ms=4, capsize=2, lw=1, label=line
@@ -51,10 +54,23 @@ def _sweep(experiment: Experiment, results: Results) -> Any:
             axes.set_xscale("log")
             axes.set_xticks(experiment.xs, [str(x) for x in experiment.xs])
             axes.minorticks_off()
+        if panel.against:
+            axes.axhline(1, color="gray", lw=1, ls="--", label=panel.against)
         axes.set(xlabel=experiment.xlabel, ylabel=panel.label, title=panel.title)
         axes.grid(alpha=0.3)
         axes.legend()
+    for unused in places[len(experiment.panels) :]:
+        unused.set_axis_off()
     return figure
+
+
+def _shown(panel: Panel, results: Results, line: str, x: Value) -> list[float | None]:
+    """A point's values, by replication."""
+    values = [r[panel.metric] for r in results[line, x]]
+    if not panel.against:
+        return values
+    others = [r[panel.metric] for r in results[panel.against, x]]
+    return [v / o if v is not None and o else None for v, o in zip(values, others, strict=True)]
 
 
 def _traces(experiment: Experiment, results: Results) -> Any:

@@ -17,6 +17,9 @@ from ctl.sim.claim import Claim
 from ctl.sim.csm import claims as csm_claims
 from ctl.sim.csm import experiments as csm_experiments
 from ctl.sim.csm import model as csm_model
+from ctl.sim.dcndc import claims as dcndc_claims
+from ctl.sim.dcndc import experiments as dcndc_experiments
+from ctl.sim.dcndc import model as dcndc_model
 from ctl.sim.experiment import Experiment
 from ctl.sim.loadshare import claims as loadshare_claims
 from ctl.sim.loadshare import experiments as loadshare_experiments
@@ -28,12 +31,30 @@ __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", 
 _T = TypeVar("_T")
 
 MODELS: Mapping[str, Model] = {
-    model.name: model for model in (csm_model.MODEL, loadshare_model.KNOWN, loadshare_model.UNKNOWN)
+    model.name: model
+    for model in (
+        csm_model.MODEL,
+        dcndc_model.MODEL,
+        loadshare_model.KNOWN,
+        loadshare_model.UNKNOWN,
+    )
 }
 EXPERIMENTS: Mapping[str, Experiment] = {
-    e.name: e for e in (*csm_experiments.EXPERIMENTS, *loadshare_experiments.EXPERIMENTS)
+    experiment.name: experiment
+    for experiment in (
+        *csm_experiments.EXPERIMENTS,
+        *dcndc_experiments.EXPERIMENTS,
+        *loadshare_experiments.EXPERIMENTS,
+    )
 }
-CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in (*csm_claims.CLAIMS, *loadshare_claims.CLAIMS)}
+CLAIMS: Mapping[str, Claim] = {
+    claim.id: claim
+    for claim in (
+        *csm_claims.CLAIMS,
+        *dcndc_claims.CLAIMS,
+        *loadshare_claims.CLAIMS,
+    )
+}
 
 
 def _find(kind: str, name: str, known: Mapping[str, _T]) -> _T:

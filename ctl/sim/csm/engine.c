@@ -10,7 +10,7 @@
  *	               └───────────────── message has come <─────────────┘
  *
  * Four kinds of event, each from a source that is in order by itself: the next
- * arrival; page faults, which all take equally long, so the first to begin is
+ * arrival (or injected fault); page faults, which all take equally long, so the first to begin is
  * the first to end; messages, likewise; and each CPU's next event, in a
  * tournament. The earliest is taken, at equal times in the order of this list,
  * then of nodes. Nothing is ever cancelled: what a displaced task would have
@@ -19,6 +19,8 @@
  * With SIM_CHECK the engine checks itself while it runs.
  */
 #include "workload.h"
+
+#define INJECTION_RETRY	100000	/* ns */
 
 /* --- the CPU --- */
 
@@ -81,7 +83,7 @@ static void begin_fault(struct sim *s, struct node *n, uint32_t index)
 
 	t->state = TASK_FAULTING;
 	t->faults++;
-	n->faults++;
+	home(s, n)->faults++;
 	s->stats.faults++;
 	f->done = s->now + s->par.fault_ns;
 	f->task = index;
@@ -221,8 +223,9 @@ static void on_end(struct sim *s, struct node *n, uint32_t index)
 	s->live_mem -= t->vir;
 	s->tr_sum += s->now - j->arrived;
 	s->tc_sum += j->tc;
-	memory_leave(s, n, index);
-	n->executed++;
+	memory_leave(s, home(s, n), index);
+	home(s, n)->executed++;
+	n->here--;
 	n->running = NIL;
 	n->last = NIL;
 	if (t->to != NIL)
@@ -285,8 +288,34 @@ static void on_page(struct sim *s)
 
 	s->next_fault = s->first_fault == s->end_fault ? NEVER : s->faults[s->first_fault & s->fault_mask].done;
 	CHECK(s, t->state == TASK_FAULTING, "a page came for a task that awaits none");
-	memory_load(s, &s->nodes[t->node], t);
+	memory_load(s, home(s, &s->nodes[t->node]), t);
 	wake(s, index);
+}
+
+/*
+ * Take a resident page from the parallel task that runs on the node, which it
+ * refers to at once. If none runs there, the fault waits for one that does.
+ */
+static void on_injection(struct sim *s)
+{
+	struct node *n = &s->nodes[s->par.inject_node];
+	uint32_t index = n->running;
+	struct task *t = index == NIL ? NULL : &s->tasks[index];
+
+	if (!t || t->class_ == CLASS_LOCAL || !t->res) {
+		s->next_injection = s->nr_done == s->nr_all ? NEVER : s->now + INJECTION_RETRY;
+		next_arrival(s);
+		return;
+	}
+	s->next_injection = s->now + exponential_ns(&s->injections, s->par.inject_ns);
+	next_arrival(s);
+	s->stats.injected++;
+	stop(s, n, t);
+	t->in_slice = 0;
+	n->running = NIL;
+	memory_lose(s, home(s, n), t);
+	begin_fault(s, n, index);
+	dispatch(s, n);
 }
 
 static int on_arrival(struct sim *s)
@@ -294,6 +323,10 @@ static int on_arrival(struct sim *s)
 	struct sim_script j = s->next_job;
 	uint32_t job, first = NIL, last = NIL;
 
+	if (s->next_injection < s->job_comes) {
+		on_injection(s);
+		return 0;
+	}
 	if (s->free_job == NIL && more_jobs(s))
 		return -1;
 	areas(s);

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from ctl.sim.csm import scale
 from ctl.sim.csm.loads import LOADS
 from ctl.sim.csm.model import MODEL
 from ctl.sim.csm.trials import TRIALS
@@ -40,7 +41,8 @@ _INTERVAL = "mean CPU time between messages, ms (frequency falls to the right)"
 
 
 _csm = partial(Experiment, model=MODEL)
-_by_frequency = partial(_csm, x="mfreq_ms", xs=MFREQ_MS, xlabel=_INTERVAL, log=True)
+_by_interval = partial(_csm, x="mfreq_ms", xlabel=_INTERVAL, log=True)
+_by_frequency = partial(_by_interval, xs=MFREQ_MS)
 
 
 def _loaded(mem_load: str) -> dict[str, Value]:
@@ -85,6 +87,24 @@ _by_pdt = partial(
     load=lambda pdt: LOADS[f"0.7/{pdt}"],
     xlabel="pdt",
 )
+
+
+def _cascade(name: str, said: str, **instead: Value) -> Experiment:
+    """Faults on one node of eight, over message intervals that end where a job hardly communicates."""
+    trial = TRIALS["cascade"]
+    return _by_interval(
+        name,
+        f"Faults injected on one node{said}: delay of a job of eight tasks for each fault",
+        lines={p: (p, {}) for p in ("rr", "pred")},  # csm is pred while memory suffices
+        xs=(*MFREQ_MS, 10_000, 100_000),
+        panels=(
+            Panel("last_beside", "the job, beside a local task on each node", "delay / time of a fault"),
+            Panel("first_beside", "its first task to end", "delay / time of a fault"),
+            Panel("last_alone", "the job, by itself", "delay / time of a fault"),
+        ),
+        at={**trial.parameters, "nodes": trial.nodes, "trial": "cascade", **instead},
+    )
+
 
 _ALL = (
     *_readings("csm-fig4", "Fig. 4: PRED and CSM on node N1, static workload", ("pred", "csm"), "static"),
@@ -152,9 +172,11 @@ _OTHERS = (
         at=_loaded("1.0"),
         xlabel="cost of a switch, ms",
     ),
+    _cascade("csm-cascade", ""),
+    _cascade("csm-cascade-often", ", four times as often", inject_every_s=0.5),
     *_readings("csm-toy", "Fig. 2: three nodes, one local task each", tuple(_THREE), "toy"),
     _trial("csm-equal", "Three jobs of equal memory, one after the other", _THREE, "equal"),
     _trial("csm-sizes", "Three jobs of different memory at once", _THREE, "sizes"),
 )
 
-EXPERIMENTS = (*_ALL, *_OTHERS)
+EXPERIMENTS = (*_ALL, *_OTHERS, *scale.EXPERIMENTS)

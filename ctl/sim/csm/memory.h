@@ -5,7 +5,8 @@
  *
  * Of a task's pages only the number that is resident is known. Running touches
  * all of them, so the least recently used page of the node belongs to the task
- * that has not run for longest. Frames freed stay free until a fault takes
+ * that has not run for longest, and of those that run it is taken last. The
+ * node is told by its first CPU, its home. Frames freed stay free until a fault takes
  * them.
  */
 #ifndef SIM_MEMORY_H
@@ -22,9 +23,9 @@ static inline uint32_t fault_probability(const struct sim *s, const struct task 
 }
 
 /* CSM eq. 4: do the node's tasks ask for more than it has? */
-static inline int overloaded(const struct sim *s, const struct node *n)
+static inline int overloaded(struct sim *s, const struct node *n)
 {
-	return n->mem > s->par.memory;
+	return home(s, n)->mem > s->par.memory;
 }
 
 static inline void check_memory(struct sim *s, const struct node *n)
@@ -104,6 +105,23 @@ static inline int refers_to_missing(struct sim *s, struct task *t)
 	return 0;
 }
 
+/* A page of the task is taken away, and its frame is free. */
+static void memory_lose(struct sim *s, struct node *n, struct task *t)
+{
+	t->res--;
+	t->rq.flt = fault_probability(s, t);
+	n->resident--;
+	check_memory(s, n);
+}
+
+/* Is a page of a, which loses one, to be kept rather than one of b? */
+static inline int used_later(const struct task *a, const struct task *b)
+{
+	if ((a->state == TASK_RUNNING) != (b->state == TASK_RUNNING))
+		return a->state == TASK_RUNNING;
+	return a->last_run > b->last_run;
+}
+
 /* A page has come: into a free frame, else into that of the least recently used page. */
 static void memory_load(struct sim *s, struct node *n, struct task *t)
 {
@@ -115,13 +133,9 @@ static void memory_load(struct sim *s, struct node *n, struct task *t)
 		for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {
 			struct task *q = &s->tasks[i];
 
-			if (q == t || !q->res || i == n->running)
-				continue;
-			if (!victim || q->last_run < victim->last_run)
+			if (q != t && q->res && (!victim || used_later(victim, q)))
 				victim = q;
 		}
-		if (!victim && n->running != NIL && s->tasks[n->running].res)
-			victim = &s->tasks[n->running];
 		if (!victim)
 			return;		/* all of memory is its own: one page in, one page out */
 		victim->res--;

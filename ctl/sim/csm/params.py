@@ -20,9 +20,13 @@ def _of_knob(name: str) -> Value:
     return default
 
 
+_MOST_CPUS = 200_000
+
 _P = Parameter
 PARAMETERS = by_name(
-    _P("nodes", 32, "nodes", 1, 200_000, "n, all alike", "CSM §5.1"),
+    _P("nodes", 32, "nodes", 1, _MOST_CPUS, "n, all alike", "CSM §5.1"),
+    _P("cpus", 1, "CPUs", 1, 1024, "of a node: each has a ready queue, its tasks stay; they share the node's memory",
+       "default: the papers' nodes have one"),
     _P("jobs", 1000, "jobs", 1, 10_000_000, "jobs of a replication, of all classes", "CSM §5.2"),
     _P("memory", 32768, "pages", 1, 2**31, "M of a node", "CSM §5.1"),
     _P("mest", 8192, "pages", 1, 2**29, "memory of tasks: 1..mest, mest..2mest, 2mest..4mest by class", "CSM §5.1"),
@@ -58,6 +62,9 @@ PARAMETERS = by_name(
        ("flow", "backlog")),
     _P("eq3", "corrected", "", 0, 0, "page fault probability", "B-CSM-1", ("corrected", "printed")),
     _P("top", "preempt", "", 0, 0, "who passes the running task runs, or is next", "B-CSM-4", ("preempt", "next")),
+    _P("inject_every_s", 0.0, "s", 0, 1e9, "mean time between two injected faults, each of a parallel task; 0: none",
+       "default: CSM-40"),
+    _P("inject_node", 0, "node", 0, 199_999, "the node where they are", "default: CSM-40"),
     _P("trial", "none", "", 0, 0, "jobs that are given, not drawn", "CSM Figs. 2 and 4, §4.2", ("none", *TRIALS)),
 )  # fmt: skip
 
@@ -65,13 +72,23 @@ PARAMETERS = by_name(
 def check(values: Mapping[str, Value]) -> None:
     """Refuse what does not go together."""
     nodes, small, trial = int(values["nodes"]), int(values["small_from"]), str(values["trial"])
+    cpus = int(values["cpus"])
+    if int(values["inject_node"]) >= nodes:
+        raise CoschedError(
+            f"parameter inject_node cannot be {values['inject_node']} of {nodes} nodes: allowed is 0 to {nodes - 1}",
+            USAGE,
+        )
     if trial != "none":
         if nodes != (wanted := TRIALS[trial].nodes):
             raise CoschedError(f"parameter nodes cannot be {nodes} in trial {trial}: allowed is {wanted}", USAGE)
+        if cpus != 1:
+            raise CoschedError(f"parameter cpus cannot be {cpus} in trial {trial}: allowed is 1", USAGE)
         return
-    if values["mix"] == "three" and nodes // 8 < small and values["local_share"] != 1:
+    if nodes * cpus > _MOST_CPUS:
+        raise CoschedError(f"parameter cpus cannot be {cpus} on {nodes} nodes: allowed is {_MOST_CPUS} in all", USAGE)
+    if values["mix"] == "three" and nodes * cpus // 8 < small and values["local_share"] != 1:
         raise CoschedError(
-            f"parameter nodes cannot be {nodes} in mix three: small jobs have {small} to nodes/8 tasks, so allowed is "
+            f"parameter nodes cannot be {nodes} in mix three: small jobs have {small} to CPUs/8 tasks, so allowed is "
             f"{8 * small} or more nodes (or local_share=1)",
             USAGE,
         )

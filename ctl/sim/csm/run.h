@@ -6,7 +6,7 @@
 static inline void check_queues(struct sim *s)
 {
 #ifdef SIM_CHECK
-	uint32_t tasks = 0;
+	uint32_t tasks = 0, here = 0;
 
 	for (uint32_t k = 0; k < s->par.nodes; k++) {
 		struct node *n = &s->nodes[k];
@@ -17,8 +17,9 @@ static inline void check_queues(struct sim *s)
 			CHECK(s, s->tasks[i].state == TASK_QUEUED && s->tasks[i].prev == before, "a queue is torn");
 		CHECK(s, nr == n->nr && n->tail == before, "a queue's length or tail is wrong");
 		tasks += n->nr_tasks;
+		here += n->here;
 	}
-	CHECK(s, tasks == s->live[0] + s->live[1] + s->live[2], "a task was lost");
+	CHECK(s, tasks == s->live[0] + s->live[1] + s->live[2] && here == tasks, "a task was lost");
 #else
 	(void)s;
 #endif
@@ -105,7 +106,10 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 	if (s->leaves < 2)
 		s->leaves = 2;
 	s->free_task = s->free_job = NIL;
-	s->next_fault = s->next_message = NEVER;
+	s->next_fault = s->next_message = s->next_injection = NEVER;
+	s->injections = stream_of(params->seed, UINT64_MAX, 1, DRAW_PAGE);
+	if (params->inject_ns > 0)
+		s->next_injection = exponential_ns(&s->injections, params->inject_ns);
 	s->message_mask = 1023;
 	s->messages = malloc(1024 * sizeof(*s->messages));
 	s->tree = malloc(2ULL * s->leaves * sizeof(*s->tree));
@@ -118,7 +122,7 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 	}
 	memset(s->tree, 0xff, 2ULL * s->leaves * sizeof(*s->tree));
 	for (uint32_t i = 0; i < n; i++)
-		s->nodes[i] = (struct node){ .running = NIL, .head = NIL, .tail = NIL, .tasks = NIL, .last = NIL };
+		s->nodes[i] = (struct node){ .home = i - i % params->cpus, .running = NIL, .head = NIL, .tail = NIL, .tasks = NIL, .last = NIL };
 	for (int i = 0; i < NR_PURPOSES; i++)
 		s->streams[i] = stream_of(params->seed, UINT64_MAX, 0, i);
 #ifdef SIM_CHECK
@@ -158,7 +162,7 @@ const struct sim_stats *sim_stats(struct sim *s)
 
 		st->busy += (double)n->busy / 1e9;
 		if (n->executed)
-			st->mean_pg_fault += (double)n->faults / (double)n->executed / s->par.nodes;
+			st->mean_pg_fault += (double)n->faults / (double)n->executed / real_nodes(s);
 	}
 	return st;
 }
@@ -175,12 +179,12 @@ const char *sim_trouble(struct sim *s)
 
 uint32_t sim_node_tasks(struct sim *s, uint32_t node, struct sim_view *views, uint32_t room)
 {
-	struct node *n = &s->nodes[node];
 	uint32_t nr = 0;
 
-	for (uint32_t i = n->tasks; i != NIL && nr < room; i = s->tasks[i].neighbour, nr++) {
+	for (uint32_t i = s->nodes[node * s->par.cpus].tasks; i != NIL && nr < room; i = s->tasks[i].neighbour, nr++) {
 		struct task *t = &s->tasks[i];
 		struct job *j = &s->jobs[t->job];
+		struct node *n = &s->nodes[t->node];
 		uint64_t ran = i == n->running && s->now > n->since ? s->now - n->since : 0;
 
 		views[nr] = (struct sim_view){ .job = j->number, .class_ = t->class_, .vir = t->vir, .res = t->res,

@@ -31,7 +31,7 @@ enum sim_status {
 struct sim_params {
 	uint64_t	seed;
 	uint32_t	rule;			/* enum insert_rule */
-	uint32_t	nodes;
+	uint32_t	nodes;			/* CPUs of all nodes: each has a ready queue */
 	uint32_t	jobs;			/* that the generator makes */
 	uint32_t	memory;			/* M of a node */
 	uint32_t	mnol, mnod;
@@ -58,6 +58,9 @@ struct sim_params {
 	uint64_t	smq_ns;			/* how long it stays in the send queue */
 	uint64_t	fault_ns;		/* of a page fault */
 	uint64_t	switch_ns;		/* of putting another task on the CPU */
+	double		inject_ns;		/* mean time between two injected faults; 0: none */
+	uint32_t	inject_node;		/* where they are */
+	uint32_t	cpus;			/* of a node: these share its memory */
 };
 
 /* A job given, not generated. */
@@ -87,6 +90,7 @@ struct sim_stats {
 	uint64_t	events;
 	uint64_t	arrivals, messages, wakes, expiries, ends, blocks, phases;
 	uint64_t	dispatches, switches, preempts, faults;
+	uint64_t	injected;		/* of the faults */
 	uint64_t	insertions, tails, tops, walks;	/* by insert_plan() */
 	uint64_t	parallel_insertions;
 	uint64_t	by_mes, by_rec, by_flt;	/* of a parallel task, by the mode that decided (B-CSM-6) */

@@ -55,13 +55,16 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
     """struct sim_params of a complete set of values."""
     v: Mapping[str, Any] = values
     p = engine.ffi.new("struct sim_params *")
-    for field in ("nodes", "jobs", "memory", "mnol", "mnod", "refs", "tc_cv", "phase"):
+    for field in ("cpus", "jobs", "memory", "mnol", "mnod", "refs", "tc_cv", "phase"):
         setattr(p, field, v[field])
     p.seed, p.rule, p.p = seed, _rule(engine, name), round(v["p"] * 1024)
     p.classify_mes, p.backlog_only = v["classify"] == "mes", v["c_mes"] == "backlog"
     p.eq3_printed, p.top_next = v["eq3"] == "printed", v["top"] == "next"
     p.in_step = v["gaps"] == "job"
     p.enter_free = v["enter"] == "free"
+    n, mest = v["nodes"] * v["cpus"], v["mest"]
+    p.nodes = n
+    p.inject_ns, p.inject_node = v["inject_every_s"] * 1e9, v["inject_node"] * v["cpus"]
     p.mit_ns, p.slice_ns, p.mfreq_ns = v["mit_s"] * 1e9, v["slice_ms"] * 1e6, v["mfreq_ms"] * 1e6
     for field in ("latency", "smq", "fault", "switch"):
         setattr(p, f"{field}_ns", round(v[f"{field}_ms"] * 1e6))
@@ -69,7 +72,6 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
         p.local_share, p.large_share = 1 - v["pdt"], 0
     else:
         p.local_share, p.large_share = v["local_share"], v["pdt"]
-    n, mest = v["nodes"], v["mest"]
     low = math.ceil(math.log2(v["small_from"]))
     sizes = [(0, 0), (low, max(low, _log2(n // 8))), (max(0, _log2(n // 4)), _log2(n))]
     pages = [(1, mest), (mest, 2 * mest), (2 * mest, 4 * mest)]

@@ -53,16 +53,18 @@ struct task {
 	uint32_t	neighbour, behind;	/* the other tasks of its node */
 };
 
+/* A CPU and its ready queue. What its node has once is in the first of the node's CPUs, its home. */
 struct node {
+	uint32_t	home, here;		/* here: tasks that this CPU has to run */
 	uint32_t	running;
 	uint32_t	head, tail;		/* of the ready queue, without the running task */
 	uint32_t	nr;			/* in it */
 	uint32_t	cpu_event;
-	uint32_t	tasks, nr_tasks;	/* all that are here */
+	uint32_t	tasks, nr_tasks;	/* home: all of the node */
 	uint32_t	last;			/* task last on the CPU */
 	uint64_t	since;			/* the running task has the CPU since then */
-	uint64_t	mem, resident;		/* sums of vir and res */
-	uint64_t	faults, executed;
+	uint64_t	mem, resident;		/* home: sums of vir and res */
+	uint64_t	faults, executed;	/* home */
 	uint64_t	busy;
 };
 
@@ -89,6 +91,7 @@ struct sim {
 	uint64_t	*tree;			/* tree[1] is the least; leaves from tree[leaves] on; time << shift | node */
 	uint32_t	leaves, shift;
 	uint64_t	next_arrival, next_fault, next_message;
+	uint64_t	job_comes, next_injection;	/* the sooner of them is next_arrival */
 	struct fault	*faults;
 	uint64_t	first_fault, end_fault;
 	struct message	*messages;
@@ -110,6 +113,7 @@ struct sim {
 	struct sim_script next_job;
 	uint32_t	nr_all, nr_arrived, nr_done, nr_early;
 	uint64_t	streams[NR_PURPOSES];
+	uint64_t	injections;		/* random stream */
 	uint64_t	*choice;		/* room to order the nodes */
 	struct sim_record *records;
 
@@ -123,6 +127,16 @@ struct sim {
 	struct sim_decision *log;
 	uint32_t	nr_log;
 };
+
+static inline struct node *home(struct sim *s, const struct node *n)
+{
+	return &s->nodes[n->home];
+}
+
+static inline uint32_t real_nodes(const struct sim *s)
+{
+	return s->par.nodes / s->par.cpus;
+}
 
 /* The tournament: the node whose CPU has the earliest event, ties to the lowest node. */
 static inline void cpu_at(struct sim *s, uint32_t node, uint64_t time)

@@ -29,18 +29,26 @@ static void draw_job(struct sim *s)
 	j->node = c == CLASS_LOCAL ? below(&streams[DRAW_MAP], p->nodes) : NIL;
 }
 
+/* An injected fault comes as if it were an arrival, so that runs without any have no event to ask about. */
+static void next_arrival(struct sim *s)
+{
+	s->next_arrival = s->job_comes < s->next_injection ? s->job_comes : s->next_injection;
+}
+
 /* Make ready what arrives next. */
 static void next_job(struct sim *s)
 {
 	if (s->nr_arrived == s->nr_all) {
-		s->next_arrival = NEVER;
+		s->job_comes = NEVER;
+		next_arrival(s);
 		return;
 	}
 	if (s->script)
 		s->next_job = s->script[s->nr_arrived];
 	else
 		draw_job(s);
-	s->next_arrival = s->next_job.arrives;
+	s->job_comes = s->next_job.arrives;
+	next_arrival(s);
 }
 
 /* Put the k least of choice[0..n) in front. */
@@ -76,14 +84,31 @@ static void select_least(uint64_t *a, uint32_t n, uint32_t k)
 	}
 }
 
+/* Of a node's CPUs the one that has the fewest tasks. */
+static uint32_t idlest(struct sim *s, uint32_t cpu)
+{
+	uint32_t first = s->nodes[cpu].home, best = first;
+
+	for (uint32_t i = first; i < first + s->par.cpus; i++)
+		if (s->nodes[i].here < s->nodes[best].here)
+			best = i;
+	return best;
+}
+
 /*
  * Where the tasks of a job go: to as many nodes with the least N.mem (uniform
- * memory load), ties at random. Leaves the nodes in choice[], low 32 bits.
+ * memory load), ties at random; on a node of several CPUs first to those with
+ * the fewest tasks, one to each. A local task goes to the idlest of its node.
+ * Leaves the CPUs in choice[], low 32 bits.
  */
 static void map_job(struct sim *s, const struct sim_script *j)
 {
 	uint32_t n = s->par.nodes;
 
+	if (j->node != NIL && !s->script && s->par.cpus > 1) {
+		s->choice[0] = idlest(s, j->node);
+		return;
+	}
 	if (j->node != NIL) {
 		for (uint32_t i = 0; i < j->size; i++)
 			s->choice[i] = (j->node + i) % n;
@@ -93,9 +118,12 @@ static void map_job(struct sim *s, const struct sim_script *j)
 	uint64_t salt = draw(&s->streams[DRAW_MAP]);
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t random = mix(salt + i * 0x9e3779b97f4a7c15ULL) & 0x3ff;
+		const struct node *c = &s->nodes[i];
+		uint64_t random = mix(salt + c->home * 0x9e3779b97f4a7c15ULL) & 0x3ff;
 
-		s->choice[i] = s->nodes[i].mem << 28 | random << 18 | i;
+		if (s->par.cpus > 1)
+			random = (random & 0x3f0) | (c->here < 15 ? c->here : 15);
+		s->choice[i] = home(s, c)->mem << 28 | random << 18 | i;
 	}
 	select_least(s->choice, n, j->size);
 	for (uint32_t i = 0; i < j->size; i++)
@@ -173,7 +201,8 @@ static uint32_t new_task(struct sim *s, uint32_t job, uint32_t rank, uint32_t no
 	if (j->class_ != CLASS_LOCAL && j->size > 1)
 		t->message_left = exponential_ns(&t->gaps, s->par.mfreq_ns);
 	new_phase(s, t, j->tc);
-	memory_enter(s, &s->nodes[node], index);
+	memory_enter(s, home(s, &s->nodes[node]), index);
+	s->nodes[node].here++;
 	s->live[t->class_]++;
 	s->live_mem += t->vir;
 	return index;
@@ -196,8 +225,8 @@ static void count_arrival(struct sim *s)
 	window = (double)(s->now - s->window_from);
 	tasks = (double)(s->task_area - s->task_then);
 	st->window = window / 1e9;
-	st->mem_load = (double)(s->mem_area - s->mem_then) / window / s->par.nodes / s->par.memory;
-	st->tasks_per_node = tasks / window / s->par.nodes;
+	st->mem_load = (double)(s->mem_area - s->mem_then) / window / real_nodes(s) / s->par.memory;
+	st->tasks_per_node = tasks / window / real_nodes(s);
 	st->local_residents = tasks > 0 ? (double)(s->local_area - s->local_then) / tasks : 0;
 }
 

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Model `dcndc`: its parameters in the engine's units, a run in the making, and NodeCoDe (Monito §5.3, B-MO-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ctl import policy
+from ctl.errors import FAILED, CoschedError
+from ctl.sim.native import Engine, load
+from ctl.sim.params import Value
+
+__all__ = ["MESSAGES", "NEVER", "UNIT_NS", "Record", "Simulation", "Task", "metrics"]
+
+UNIT_NS = 10**9
+"""The paper's unit of time, in the engine's."""
+
+MESSAGES = 16
+"""Most that one task receives: SIM_MESSAGES."""
+
+NEVER = 2**64 - 2
+_COUNTERS = (
+    *("events", "arrivals", "messages", "ends", "expiries", "receives", "blocks", "spins", "spins_met", "late"),
+    *("dispatches", "preempts", "insertions", "promotions", "passed"),
+    *("at_dispatch", "taken_at_dispatch", "at_arrival", "taken_at_arrival"),
+)
+
+
+class Task(NamedTuple):
+    """A task given to the engine, not drawn by it; times in ns."""
+
+    arrives: int
+    service: int
+    parallel: bool = False
+    offsets: tuple[int, ...] = ()  # when its messages come, after its arrival
+    points: tuple[int, ...] = ()  # CPU time at which it receives, ascending, below service
+
+
+class Record(NamedTuple):
+    """What became of a task; times in ns, `ended` 0 if it is still there."""
+
+    arrived: int
+    service: int
+    ended: int
+    parallel: bool
+
+
+def _rule(engine: Engine, name: str) -> int:
+    """enum insert_rule of a policy's rule."""
+    rules: Mapping[str, int] = engine.ffi.typeof("enum insert_rule").relements
+    return rules["RULE_" + policy.find_policy(name).rule.upper()]
+
+
+def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> Any:
+    """struct sim_params of a complete set of values."""
+    v: Mapping[str, Any] = values
+    p = engine.ffi.new("struct sim_params *")
+    p.seed, p.rule, p.served, p.mm, p.mno, p.pdt = seed, _rule(engine, name), v["nst"], v["mm"], v["mno"], v["pdt"]
+    implicit = name == "implicit"
+    p.async_ = v["receive"] == "async" and not implicit
+    p.to_head = v["displaced"] == "head"
+    p.wake_bottom = implicit and v["wake"] == "bottom"
+    p.mit_ns, p.mst_ns = v["mit"] * UNIT_NS, v["mst"] * UNIT_NS
+    p.offset_ns = v["offset"] * p.mst_ns
+    p.slice_ns = max(1, round(v["slice"] * p.mst_ns))
+    p.spin_ns = round(v["spin"] * UNIT_NS) if implicit else 0
+    p.share_ns = round(v["share"] * UNIT_NS)
+    return p
+
+
+class Simulation:
+    """One run in the making; a context manager, because the engine's memory is not Python's.
+
+    >>> from ctl.sim.dcndc.model import MODEL
+    >>> with Simulation("sdca", MODEL.complete({"nst": 50}), 1) as simulation:
+    ...     simulation.advance()
+    ...     simulation.stats().ends
+    True
+    50
+    """
+
+    def __init__(
+        self, name: str, values: Mapping[str, Value], seed: int, tasks: Sequence[Task] = (), *, kind: str = ""
+    ) -> None:
+        """Make it ready; `tasks` instead of the generator's, `kind` of engine as in native.load()."""
+        self.engine = load("dcndc", kind)
+        ffi = self.engine.ffi
+        self._params = _fill(self.engine, name, values, seed)
+        self._script = ffi.new("struct sim_script[]", max(len(tasks), 1))
+        for out, task in zip(self._script, sorted(tasks), strict=False):
+            out.arrives, out.service, out.parallel = task.arrives, task.service, task.parallel
+            out.messages = len(task.offsets)
+            out.offset[0 : len(task.offsets)] = task.offsets
+            out.point[0 : len(task.points)] = task.points
+        self._sim = self.engine.lib.sim_new(self._params, self._script, len(tasks))
+        if self._sim == ffi.NULL:
+            raise CoschedError("there is not enough memory for this simulation", FAILED)
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.lib.sim_free(self._sim)
+        self._sim = None
+
+    def advance(self, until_ns: int = NEVER, events: int = 2**62) -> bool:
+        """Go on until that simulated time, or for so many events; true when all have been served."""
+        status = self.engine.lib.sim_run(self._sim, until_ns, events)
+        if status == self.engine.lib.SIM_BROKEN:
+            text = self.engine.ffi.string(self.engine.lib.sim_trouble(self._sim)).decode()
+            raise CoschedError(f"the simulator's engine found itself wrong: {text}", FAILED)
+        return bool(status == self.engine.lib.SIM_DONE)
+
+    def stats(self) -> Any:
+        """struct sim_stats, as of now."""
+        return self.engine.lib.sim_stats(self._sim)[0]
+
+    def records(self) -> list[Record]:
+        """Each task that has come, in that order."""
+        records = self.engine.ffi.new("struct sim_record **")
+        n = self.engine.lib.sim_records(self._sim, records)
+        return [Record(r.arrived, r.service, r.ended, bool(r.parallel)) for r in records[0][0:n]]
+
+    def decisions(self, room: int = 1 << 14) -> Any:
+        """What a checked engine decided since the last call: an array of struct sim_decision, and how many."""
+        log = self.engine.ffi.new("struct sim_decision[]", room)
+        return log, self.engine.lib.sim_log(self._sim, log, room)
+
+
+def _ratio(above: float, below: float) -> float | None:
+    return above / below if below else None
+
+
+def metrics(stats: Any) -> dict[str, Any]:
+    """The numbers a run is kept by. None where there was nothing to count; times in the paper's unit."""
+    found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
+    for kind, name in enumerate(("local", "distributed")):
+        found[f"served_{name}"] = stats.served[kind]
+        found[f"response_{name}"] = _ratio(stats.response[kind], stats.served[kind])
+        found[f"slowdown_{name}"] = _ratio(stats.response[kind], stats.service[kind])
+    taken = stats.taken_at_dispatch + stats.taken_at_arrival
+    return found | {
+        "node_code": _ratio(taken, stats.at_dispatch + stats.at_arrival),  # B-MO-8
+        "node_code_dispatch": _ratio(stats.taken_at_dispatch, stats.at_dispatch),
+        "node_code_arrival": _ratio(stats.taken_at_arrival, stats.at_arrival),
+        "utilisation": stats.busy * 1e9 / stats.now,
+        "spun": _ratio(stats.spun, stats.busy),
+        "tasks": stats.task_area * 1e9 / stats.now,
+        "end": stats.now / UNIT_NS,
+    }

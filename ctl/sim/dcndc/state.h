@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The state of one node: its tasks, its ready queue, the messages under way.
+ *
+ * Tasks are found by index, as their array grows when more are there at once
+ * than ever before; nothing else allocates but the heap of messages, likewise.
+ * A slot is used again when its task has ended; a message to the former holder
+ * is told by the slot's generation.
+ */
+#ifndef SIM_STATE_H
+#define SIM_STATE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "insert_rq.h"
+#include "sim.h"
+#include "native.h"
+#include "random.h"
+
+#define NIL	UINT32_MAX
+#define NEVER	UINT64_MAX
+
+#ifdef SIM_CHECK
+#define CHECK(s, holds, text)	do { if (!(holds)) (s)->trouble = text; } while (0)
+#else
+#define CHECK(s, holds, text)	do { } while (0)
+#endif
+
+enum task_state { TASK_FREE, TASK_QUEUED, TASK_RUNNING, TASK_BLOCKED };
+
+/* What the running task will do next. */
+enum cpu_event { CPU_EXPIRE, CPU_RECEIVE, CPU_END, CPU_BLOCK };
+
+struct task {
+	struct rq_task	rq;			/* rec is the length of its MBQ */
+	uint32_t	next, prev;		/* in the ready queue */
+	uint32_t	number, generation;
+	uint64_t	arrived, service;
+	uint64_t	done;			/* CPU time had, without polling */
+	uint64_t	slice_left, spin_left;
+	uint64_t	decision;		/* since this dispatch ... */
+	uint32_t	fresh;			/* ... so many messages came while it did not run */
+	uint32_t	received, receives;	/* of its points */
+	uint8_t		state;
+	uint8_t		waits;			/* is at a receive whose message it has not read */
+	uint64_t	point[SIM_MESSAGES];
+};
+
+struct message {
+	uint64_t	at;
+	uint64_t	order;			/* of those at the same time */
+	uint32_t	to, generation;
+};
+
+struct sim {
+	uint64_t	now;
+	uint64_t	next_arrival, cpu_due;	/* NEVER: the CPU is idle */
+	struct message	*heap;			/* the next to come first */
+	uint32_t	nr_messages, room_messages;
+
+	struct task	*tasks;
+	uint32_t	nr_tasks, free_task;	/* slots, head of the free ones */
+	uint32_t	running;
+	uint32_t	head, tail, nr;		/* of the ready queue, without the running task */
+	uint32_t	holders;		/* in it that have messages */
+	uint32_t	cpu_event;
+	uint64_t	since;			/* the running task is accounted up to then */
+
+	struct insert_env env;
+	struct sim_params par;
+	struct sim_stats stats;
+
+	const struct sim_script *script;
+	struct sim_script next_task;
+	uint32_t	nr_script, nr_arrived, nr_served;
+	uint64_t	gaps;			/* random stream of the arrivals */
+	struct sim_record *records;
+	uint32_t	room_records;
+
+	uint64_t	live, changed;
+	unsigned __int128 task_area, response;	/* for Little's law */
+	uint64_t	busy, spun;
+
+	const char	*trouble;
+	struct sim_decision *log;
+	uint32_t	nr_log;
+};
+
+static inline int sooner(const struct message *a, const struct message *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+/* A message that will come. */
+static void post(struct sim *s, struct message m)
+{
+	uint32_t i = s->nr_messages++;
+
+	if (i == s->room_messages) {
+		struct message *more = realloc(s->heap, 2ULL * s->room_messages * sizeof(*more));
+
+		if (!more) {
+			s->nr_messages--;
+			s->trouble = "out of memory for messages";
+			return;
+		}
+		s->heap = more;
+		s->room_messages *= 2;
+	}
+	for (; i && sooner(&m, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		s->heap[i] = s->heap[(i - 1) / 2];
+	s->heap[i] = m;
+}
+
+/* The next one, which there is. */
+static struct message take_message(struct sim *s)
+{
+	struct message first = s->heap[0], last = s->heap[--s->nr_messages];
+	uint32_t i = 0, child;
+
+	for (; (child = 2 * i + 1) < s->nr_messages; i = child) {
+		if (child + 1 < s->nr_messages && sooner(&s->heap[child + 1], &s->heap[child]))
+			child++;
+		if (sooner(&last, &s->heap[child]))
+			break;
+		s->heap[i] = s->heap[child];
+	}
+	s->heap[i] = last;
+	return first;
+}
+
+/* Tasks in the system over time, up to now. Called before their number changes. */
+static void areas(struct sim *s)
+{
+	s->task_area += (unsigned __int128)s->live * (s->now - s->changed);
+	s->changed = s->now;
+}
+
+#endif /* SIM_STATE_H */
