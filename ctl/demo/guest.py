@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, settled
+from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, push_out, settled, warm_agent
 from ctl.demo.scenario import EEVDF, Job, Scenario
 from ctl.node.protocol import Client
 
@@ -76,6 +76,8 @@ class Stage:
             if self.top and self.config != EEVDF:
                 stack.enter_context(child(["ctl", "top"]))
             agent = _Agent() if self.config != EEVDF else None
+            push_out()
+            warm_agent()
             held = stack.enter_context(settled(_WORK / "hold_memory", self.scenario.room * 1024))
             commit = os.environ.get("COSCHED_COMMIT", "unknown")
             return {"config": self.config, "commit": commit, "held": held, **self._measure(stack, agent)}

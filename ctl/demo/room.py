@@ -10,17 +10,21 @@ import contextlib
 import ctypes
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["COUNTERS", "child", "counters", "kb_of", "meminfo", "push_out", "settled"]
+from ctl.node.protocol import Client, NotRunning
+
+__all__ = ["COUNTERS", "child", "counters", "kb_of", "meminfo", "push_out", "settled", "warm_agent"]
 
 COUNTERS: Final = ("pgmajfault", "pswpin", "pswpout")
 _NO_DISK: Final = ("/dev/", "/proc/", "/run/", "/sys/")
 _MIN_FREE_KB: Final = 2048  # the kernel's own reserve, which MemAvailable leaves out, is 20 times that for huge pages
 _PER_CPU_FRACTION: Final = 2048  # of memory: free pages a CPU keeps for itself, uncounted; by default an eighth of it
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
+_WARM: Final = 4  # seconds: the agent sweeps its sensors and ends epochs meanwhile
 
 
 @contextlib.contextmanager
@@ -57,6 +61,15 @@ def settled(holder: Path, room_kb: int) -> Iterator[str]:
         if not said:
             raise SystemExit("hold_memory failed")
         yield said
+
+
+def warm_agent() -> None:
+    """Have the agent, if there is one, touch what it needs to work: from then on that is no part of the room."""
+    with contextlib.suppress(NotRunning), Client(timeout=60) as agent:
+        for _ in range(_WARM):
+            agent.call("view")
+            agent.call("status")
+            time.sleep(1)
 
 
 def push_out() -> None:

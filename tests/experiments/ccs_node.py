@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from ctl.demo.room import counters, meminfo, push_out, settled
+from ctl.demo.room import counters, meminfo, push_out, settled, warm_agent
 from ctl.node.protocol import Client, NotRunning
 from ctl.policy import MODULES
 from tests.experiments.ccs_plan import WORK
@@ -34,7 +34,6 @@ __all__ = ["main"]
 
 _PORT: Final = 7077  # where local users of the other node ask for bytes
 _ROOM_OFF: Final = 0.03  # of the room: what may be available besides
-_WARM: Final = 4  # seconds: the agent sweeps its sensors and ends epochs meanwhile
 _KEY_S: Final = 1.0  # between two keys
 _HUGE_PAGES: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _LARGEST: Final = 60000  # bytes in an answer
@@ -82,11 +81,7 @@ class Helper:
         """Leave so much memory; returns what is available then, KB. What is held for the last run is used again."""
         push_out()
         push_out()
-        with contextlib.suppress(NotRunning), Client(timeout=60) as agent:
-            for _ in range(_WARM):  # what it needs to work comes back now, and is locked, not while jobs run
-                agent.call("view")
-                agent.call("status")
-                time.sleep(1)
+        warm_agent()
         if room_kb != self._room_kb or abs(meminfo("MemAvailable") - room_kb) > _ROOM_OFF * room_kb:
             self.unsettle()
             self._room.enter_context(settled(WORK / "hold_memory", room_kb))
