@@ -19,14 +19,19 @@ from ctl.sim.csm import experiments as csm_experiments
 from ctl.sim.csm import model as csm_model
 from ctl.sim.experiment import Experiment
 from ctl.sim.params import Model
+from ctl.sim.parpar import claims as parpar_claims
+from ctl.sim.parpar import experiments as parpar_experiments
+from ctl.sim.parpar import model as parpar_model
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", "find_model", "from_toml"]
 
 _T = TypeVar("_T")
 
-MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL,)}
-EXPERIMENTS: Mapping[str, Experiment] = {e.name: e for e in csm_experiments.EXPERIMENTS}
-CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in csm_claims.CLAIMS}
+MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL, parpar_model.MODEL)}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    e.name: e for e in (*csm_experiments.EXPERIMENTS, *parpar_experiments.EXPERIMENTS)
+}
+CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in (*csm_claims.CLAIMS, *parpar_claims.CLAIMS)}
 
 
 def _find(kind: str, name: str, known: Mapping[str, _T]) -> _T:

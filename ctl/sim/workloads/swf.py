@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from ctl.errors import USAGE, CoschedError
 
-__all__ = ["Header", "Job", "Log", "read", "write"]
+__all__ = ["Header", "Job", "Log", "content", "read", "write"]
 
 Number = int | float
 """Whole where the log has a whole number."""
@@ -132,15 +132,18 @@ def _job(line: str) -> Job:
     return Job(*(_field(text, *kind) for text, kind in zip(texts, _KINDS, strict=True)))  # type: ignore[arg-type]
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """A file's lines without their ends; bytes that are not UTF-8 pass through as they are."""
+def content(path: Path) -> bytes:
+    """A log's bytes, unpacked; raises CoschedError (status 2) if they cannot be read."""
     try:
         data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:
         raise CoschedError(f"the log {path} cannot be read: {error}", USAGE) from None
-    yield from io.StringIO(data.decode("utf-8", "surrogateescape"), newline=None)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """A file's lines; bytes that are not UTF-8 pass through as they are."""
+    yield from io.StringIO(content(path).decode("utf-8", "surrogateescape"), newline=None)
 
 
 def read(path: Path | str, skip_malformed: bool = False) -> Log:
