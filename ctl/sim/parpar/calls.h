@@ -52,7 +52,7 @@ struct sim *sim_new(const struct sim_params *params, struct sim_job *jobs, uint3
 	s->par = *params;
 	s->jobs = jobs;
 	s->nr_jobs = nr_jobs;
-	s->asking = s->free_process = NIL;
+	s->asking = s->free_process = s->row = NIL;
 	if (allocate(s)) {
 		sim_free(s);
 		return NULL;

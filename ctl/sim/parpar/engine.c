@@ -77,6 +77,7 @@ static void end_process(struct sim *s, uint32_t row, uint32_t index, uint64_t at
 	const struct sim_job *j = &s->jobs[p->job];
 	struct sim_record *r = &s->records[p->job];
 
+	log_op(s, OP_END, p->job, row, p->node);
 	memory_leave(s, index);
 	s->nodes[p->node].load--;
 	s->nodes[p->node].used -= counted(s, j);
@@ -92,7 +93,6 @@ static void end_process(struct sim *s, uint32_t row, uint32_t index, uint64_t at
 		s->response_sum += r->ended - j->arrives;
 		s->work += (unsigned __int128)j->cpu * j->size;
 		s->ended[s->nr_done++] = p->job;
-		log_op(s, OP_END, p->job, 0, 0);
 	}
 	p->newer = s->free_process;
 	s->free_process = index;
@@ -108,7 +108,7 @@ static void slot(struct sim *s)
 	do
 		row = row + 1 < s->rows ? row + 1 : 0;
 	while (!s->in_row[row]);
-	if (row != s->row) {
+	if (row != s->row && s->row != NIL) {
 		s->stats.switches++;
 		from += s->par.switch_ns;
 	}

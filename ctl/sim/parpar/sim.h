@@ -71,7 +71,7 @@ struct sim_stats {
 enum sim_what { OP_ARRIVE, OP_END, OP_SCAN, OP_START };
 struct sim_op {
 	uint32_t	what, job;
-	uint32_t	row, node;		/* OP_START */
+	uint32_t	row, node;		/* OP_START: the first node; OP_END: of the process that ended */
 };
 
 typedef struct sim sim;

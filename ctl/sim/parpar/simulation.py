@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from ctl.errors import FAILED, CoschedError
 from ctl.sim.native import Engine, load
@@ -15,7 +15,7 @@ from ctl.sim.parpar.estimator import Estimator
 from ctl.sim.parpar.program import miss_ratios, pages
 from ctl.sim.parpar.workload import Job
 
-__all__ = ["ADMIT", "GANG", "Simulation", "metrics"]
+__all__ = ["ADMIT", "GANG", "Record", "Simulation", "metrics"]
 
 GANG, ADMIT = "gang", "admit"
 """The policies: gang scheduling as it was, by load factor alone; with memory admission (§3.2)."""
@@ -40,6 +40,22 @@ def _fill(engine: Engine, policy: str, values: Mapping[str, Value], seed: int) -
     return p
 
 
+class Record(NamedTuple):
+    """What became of a job."""
+
+    started_s: float | None  # None: not yet
+    ended_s: float | None
+    faults: int
+    skips: int  # how often it was skipped in the queue
+    queued: bool  # it did not start when it was first looked at
+    row: int
+    node: int  # its first
+
+
+def _seconds(ns: int) -> float | None:
+    return None if ns == _NEVER else ns / 1e9
+
+
 class Simulation:
     """One run in the making; a context manager, because the engine's memory is not Python's.
 
@@ -48,7 +64,7 @@ class Simulation:
     >>> values = MODEL.complete({"nodes": 1})
     >>> with Simulation("gang", values, 1, [Job(0.0, s, 1, 100, 100, Kind(0, 1, 0)) for s in (1.5, 0.5)]) as two:
     ...     two.advance()
-    ...     [record.ended / 1e9 for record in two.records()]
+    ...     [record.ended_s for record in two.records()]
     True
     [2.0, 1.5]
     """
@@ -107,9 +123,11 @@ class Simulation:
         """struct sim_stats, as of now."""
         return self.engine.lib.sim_stats(self._sim)[0]
 
-    def records(self) -> Sequence[Any]:
-        """struct sim_record of each job, in the order of arrival."""
-        return list(self.engine.lib.sim_records(self._sim)[0 : len(self.jobs)])
+    def records(self) -> list[Record]:
+        """What became of each job so far, in the order of arrival."""
+        records = self.engine.lib.sim_records(self._sim)[0 : len(self.jobs)]
+        return [Record(_seconds(r.started), _seconds(r.ended), r.faults, r.skips, bool(r.queued), r.row, r.node)
+                for r in records]  # fmt: skip
 
     def estimates(self) -> list[int]:
         """Pages that each job was thought to use."""
@@ -154,18 +172,18 @@ def metrics(simulation: Simulation) -> dict[str, Any]:
         "work_load": math.fsum(job.cpu_s * job.size for job in jobs) / (span * simulation.nodes) if span else None,
         "jobs": len(rows),
     }
-    whole = all(r.ended != _NEVER for _, r in rows)
-    return found | (_times(rows) if whole else dict.fromkeys(_TIMES))
+    done = [(job, r.ended_s) for job, r in rows if r.ended_s is not None]
+    return found | (_times(done) if len(done) == len(rows) else dict.fromkeys(_TIMES))
 
 
 _TIMES = ("response_s", "slowdown", "median_slowdown", "short_slowdown")
 
 
-def _times(rows: Sequence[tuple[Job, Any]]) -> dict[str, float]:
+def _times(done: Sequence[tuple[Job, float]]) -> dict[str, float]:
     """Means over the jobs; `short_slowdown` is what those of the median run time or less add to the mean slowdown."""
-    response = [r.ended / 1e9 - job.arrives_s for job, r in rows]
-    slowdown = [t / job.cpu_s for t, (job, _) in zip(response, rows, strict=True)]
-    middle = median(job.cpu_s for job, _ in rows)
-    short = [s for s, (job, _) in zip(slowdown, rows, strict=True) if job.cpu_s <= middle]
-    sums = [math.fsum(of) / len(rows) for of in (response, slowdown, short)]
-    return dict(zip(_TIMES, (sums[0], sums[1], median(slowdown), sums[2]), strict=True))
+    response = [ended_s - job.arrives_s for job, ended_s in done]
+    slowdown = [t / job.cpu_s for t, (job, _) in zip(response, done, strict=True)]
+    middle = median(job.cpu_s for job, _ in done)
+    short = [s for s, (job, _) in zip(slowdown, done, strict=True) if job.cpu_s <= middle]
+    response_s, mean, short_part = (math.fsum(of) / len(done) for of in (response, slowdown, short))
+    return dict(zip(_TIMES, (response_s, mean, median(slowdown), short_part), strict=True))

@@ -64,7 +64,7 @@ struct sim {
 	uint32_t	*cells;			/* process at [row * nodes + node], NIL: none */
 	uint32_t	*in_row;		/* how many cells of each row are taken */
 	uint32_t	rows, room_rows;	/* up to the last that was ever taken; allocated */
-	uint32_t	row;			/* whose turn was last */
+	uint32_t	row;			/* whose turn was last; NIL: nobody's yet */
 	uint32_t	nr_running;		/* processes in the matrix */
 
 	struct process	*processes;
