@@ -33,7 +33,7 @@ PARAMETERS = by_name(
     _P("job_mb", 10.0, "MB", 0.01, 128, "memory of each process, where a log does not say", "ParPar §4.1"),
     _P("node_mb", 55.0, "MB", 0.1, 1e7, "memory of a node that eq. 1 is told of", "ParPar §4.2"),
     _P("free_mb", 45.0, "MB", 0.1, 1e7, "memory of a node that is really free", "ParPar §4.2"),
-    _P("c", 1.0, "", 0.01, 1000, "C of eq. 1: the most memory that is given away, part of node_mb", "ParPar eq. 1"),
+    _P("c", 1.0, "", 1e-4, 1000, "C of eq. 1: the most memory that is given away, part of node_mb", "ParPar eq. 1"),
     _P("skips", 15, "skips", 0, 1_000_000, "how often a queued job may be skipped", "ParPar §3.2"),
     _P("rows", 0, "rows", 0, 1_000_000, "slots of the matrix; 0: as many as jobs need", "ParPar §4.2"),
     _P("estimate", "static", "", 0, 0, "by the executable (a log's request, else job_mb), or by previous runs first",

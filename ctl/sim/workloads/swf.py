@@ -58,7 +58,7 @@ _WHOLE = frozenset(("job", "processors", "requested_processors", "status", "user
                     "partition", "preceding"))  # fmt: skip
 _NEEDED = frozenset(("job", "submit_s"))
 _KINDS = [(name, name in _WHOLE, name in _NEEDED) for name in Job._fields]
-_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?")
 _MISSING = re.compile(r"-1(\.0*)?")
 _LABEL = re.compile(r";\s*([A-Z][A-Za-z]*)\s*:\s*(.*?)\s*")  # "; Queue: 1 - normal jobs"
 _COUNTS = frozenset(("MaxJobs", "MaxRecords", "UnixStartTime", "TimeZone", "MaxNodes", "MaxProcs", "MaxRuntime",

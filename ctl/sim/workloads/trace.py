@@ -31,11 +31,11 @@ class TraceParameter(Parameter):
         return "a file in the Standard Workload Format, or nothing"
 
     def check(self, value: object) -> Value:
-        """"" or the content's digest; raises CoschedError (status 2) if there is no such file."""
+        """ "" or the content's digest; raises CoschedError (status 2) if there is no such file."""
         if value == "" or (isinstance(value, str) and value in _paths):
             return str(value)
         if not isinstance(value, (str, Path)):
-            raise self._refuse(value)
+            raise CoschedError(f"parameter {self.name} cannot be {value!r}: allowed is {self.range}", USAGE)
         if str(value).startswith(_PREFIX):
             raise CoschedError(f"parameter {self.name}: no file of content {value} was given to this command", USAGE)
         digest = _PREFIX + hashlib.sha256(swf.content(Path(value))).hexdigest()
