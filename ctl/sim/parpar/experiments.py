@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from ctl.sim.experiment import Experiment, Line, Panel
 from ctl.sim.params import Value
+from ctl.sim.parpar.figures import histograms, over_load
 from ctl.sim.parpar.model import MODEL
 from ctl.sim.parpar.simulation import ADMIT, GANG
 
@@ -52,38 +52,8 @@ def _dynamic(suffix: str, title: str, c: float, thetas: Sequence[float], at: Map
         x="load",
         xs=LOADS if len(thetas) > 2 else _FEW_LOADS,
         at=at,
-        panels=(
-            Panel("response_s", "response time; none where saturated", "average response time, s"),
-            Panel("slowdown", "slowdown; none where saturated", "average slowdown"),
-            Panel("queued_percent", "jobs that waited in the queue", "jobs queued, %", tuple(lines)[len(thetas) :]),
-            Panel("saturated_percent", "replications saturated", "more than 300 jobs at once, %"),
-        ),
-        xlabel="system load",
+        draw=over_load,
     )
-
-
-def _histograms(results: Mapping[tuple[str, Value], Sequence[Mapping[str, Any]]]) -> Any:
-    """Fig. 2: jobs by estimate less use, in MB and in percent of the use; above, the tallest bars are cut."""
-    from matplotlib.figure import Figure
-
-    result = next(iter(results.values()))[0]
-    figure = Figure(figsize=(10.4, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for axes, name, width, reach, label in (
-        (left, "buckets_mb", 1, 20, "difference (MB)"),
-        (right, "buckets_percent", 50, 400, "difference (% of real)"),
-    ):
-        shown = [(at, n) for at, n in result[name] if -reach <= at < reach]
-        axes.bar([at for at, _ in shown], [n for _, n in shown], width, align="edge", edgecolor="white", lw=0.5)
-        axes.set_yscale("log")
-        axes.set(xlabel=label, ylabel="number of jobs", xlim=(-reach, reach))
-        axes.grid(alpha=0.3)
-    left.set_title(
-        f"{result['within_5mb_percent']:.0f} % within 5 MB, {result['within_1mb_percent']:.0f} % within 1 MB, "
-        f"{result['under_percent']:.0f} % below"
-    )
-    right.set_title(f"{result['jobs']} jobs, {result['known_percent']:.0f} % with an estimate")
-    return figure
 
 
 _static: Mapping[str, Value] = {"trial": "static", "nodes": 2}
@@ -96,7 +66,7 @@ EXPERIMENTS = (
         lines={"history": (GANG, {})},
         at={"trial": "replay", "jobs": 1_000_000},
         seeds=1,
-        draw=_histograms,
+        draw=histograms,
     ),
     _parpar(
         "parpar-fig5",
