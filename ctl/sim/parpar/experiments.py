@@ -20,7 +20,6 @@ from ctl.sim.parpar.simulation import ADMIT, GANG
 __all__ = ["EXPERIMENTS", "LOADS", "READINGS"]
 
 LOADS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-_FEW_LOADS = (0.2, 0.4, 0.6, 0.8)
 _C = (0.8, 1.0, 1.2, 1.5, 2.0)
 _THETA = (1.0, 1.25, 1.5, 1.75, 2.0)
 
@@ -41,7 +40,14 @@ def _limits(cs: Sequence[float], theta: float) -> dict[str, Line]:
     return {f"no limit, θ={theta:g}": (GANG, {"theta": theta})} | lines
 
 
-def _dynamic(suffix: str, title: str, c: float, thetas: Sequence[float], at: Mapping[str, Value]) -> Experiment:
+def _dynamic(
+    suffix: str,
+    title: str,
+    c: float,
+    thetas: Sequence[float] = (1.0, 1.5, 2.0),
+    loads: Sequence[float] = LOADS,
+    at: Mapping[str, Value] | None = None,
+) -> Experiment:
     """Response and slowdown over the load, with and without a limit."""
     lines: dict[str, Line] = {f"no limit, θ={theta:g}": (GANG, {"theta": theta}) for theta in thetas}
     lines |= {f"limit, θ={theta:g}": (ADMIT, {"c": c, "theta": theta}) for theta in thetas}
@@ -50,8 +56,8 @@ def _dynamic(suffix: str, title: str, c: float, thetas: Sequence[float], at: Map
         title,
         lines=lines,
         x="load",
-        xs=LOADS if len(thetas) > 2 else _FEW_LOADS,
-        at=at,
+        xs=loads,
+        at=at or {},
         draw=over_load,
     )
 
@@ -95,10 +101,10 @@ EXPERIMENTS = (
         ),
         xlabel="θ (locality grows to the right)",
     ),
-    _dynamic("", "Fig. 7, C=1: five jobs on a node, four fit", 1.0, (1.0, 1.5, 2.0), {}),
-    _dynamic("-real", "Fig. 7, C=0.8: four jobs on a node, four fit", 0.8, (1.0, 1.5, 2.0), {}),
-    _dynamic("-slot", "Fig. 7, C=0.8, slots of 10 s", 0.8, (1.5, 2.0), {"slot_s": 10.0}),
-    _dynamic("-fault", "Fig. 7, C=0.8, faults of 1 ms", 0.8, (1.5, 2.0), {"fault_ms": 1.0}),
+    _dynamic("", "Fig. 7, C=1: five jobs on a node, four fit", 1.0),
+    _dynamic("-real", "Fig. 7, C=0.8: four jobs on a node, four fit", 0.8),
+    _dynamic("-slot", "Fig. 7, C=0.8, slots of 10 s", 0.8, (1.5, 2.0), (0.2, 0.4, 0.6, 0.8), {"slot_s": 10.0}),
+    _dynamic("-fault", "Fig. 7, C=0.8, faults of 1 ms", 0.8, (2.0,), (0.4, 0.8), {"fault_ms": 1.0}),
     _parpar(
         "parpar-c",
         "Where to set the limit (§5): load 0.3",
@@ -111,6 +117,7 @@ EXPERIMENTS = (
             Panel("saturated_percent", "replications saturated", "more than 300 jobs at once, %"),
         ),
         xlabel="C",
+        seeds=5,
     ),
     _parpar(
         "parpar-walk",
