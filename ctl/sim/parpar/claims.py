@@ -23,7 +23,7 @@ __all__ = ["CLAIMS"]
 
 
 def _short(values: Sequence[float]) -> str:
-    return " ".join("–" if math.isnan(v) else "never" if math.isinf(v) else f"{v:.3g}" for v in values)
+    return " ".join("–" if math.isnan(v) else "never" if math.isinf(v) else f"{v:.3g}" for v in values) or "–"
 
 
 # --- all at once: Figs. 5 and 6 ---

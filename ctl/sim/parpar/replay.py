@@ -24,14 +24,19 @@ __all__ = ["run"]
 _KB = 1024
 
 
+def _within(bucket: int, reach: int) -> int:
+    return max(-reach - 1, min(bucket, reach))
+
+
 def run(values: Mapping[str, Value]) -> dict[str, Any]:
     """Parts of the jobs with an estimate: within 5 MB, within 1 MB, below what was used; and F. 2's histograms.
 
     `buckets_mb` are pairs of a 1 MB bucket of estimate less use (its lower edge, MB) and jobs, `buckets_percent` of the
-    difference in percent of what was used, by 50.
+    difference in percent of what was used, by 50. What is beyond 20 MB or 400 % is in the buckets next to these.
     """
     estimator = Estimator(float(values["deviations"]), float(values["period_days"]) * 86400)
     running: list[tuple[float, Kind, float]] = []
+    nearest: Counter[int] = Counter()
     absolute: Counter[int] = Counter()
     percent: Counter[int] = Counter()
     jobs = known = near_5 = near_1 = under = 0
@@ -55,8 +60,9 @@ def run(values: Mapping[str, Value]) -> dict[str, Any]:
         near_5 += abs(off) < 5 * _KB
         near_1 += abs(off) < _KB
         under += off < 0  # strictly (B-PP-14)
-        absolute[math.floor(off / _KB)] += 1
-        percent[50 * math.floor(2 * off / used)] += 1
+        nearest[math.floor(off / _KB)] += 1
+        absolute[_within(math.floor(off / _KB), 20)] += 1
+        percent[50 * _within(math.floor(2 * off / used), 8)] += 1
     if not known:
         raise CoschedError("the log has no two jobs alike whose used memory is known", USAGE)
     return {
@@ -66,7 +72,7 @@ def run(values: Mapping[str, Value]) -> dict[str, Any]:
         "within_5mb_percent": 100 * near_5 / known,
         "within_1mb_percent": 100 * near_1 / known,
         "under_percent": 100 * under / known,
-        "modal_bucket_mb": absolute.most_common(1)[0][0],
+        "modal_bucket_mb": nearest.most_common(1)[0][0],
         "buckets_mb": sorted(absolute.items()),
         "buckets_percent": sorted(percent.items()),
     }
