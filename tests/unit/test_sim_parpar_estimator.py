@@ -17,7 +17,7 @@ from ctl.sim import pool
 from ctl.sim.experiment import runs as runs_of
 from ctl.sim.parpar import estimator as module
 from ctl.sim.parpar import replay, simulation
-from ctl.sim.parpar.estimator import Estimator, Kind, store_bytes
+from ctl.sim.parpar.estimator import Estimator, Kind
 from ctl.sim.parpar.model import MODEL, run
 from ctl.sim.parpar.simulation import ADMIT, GANG, Simulation
 from ctl.sim.parpar.workload import jobs_of
@@ -80,10 +80,6 @@ def test_what_was_two_months_ago_is_forgotten() -> None:
     estimator.observe(KINDS[0], 5.0, 9)
     assert estimator.estimate(KINDS[0], 19) == 5
     assert estimator.estimate(KINDS[0], 20) is None
-
-
-def test_the_store_fits() -> None:
-    assert store_bytes(2048, 4096) <= 320 * 1024  # PP-21
 
 
 # --- logs ---

@@ -16,7 +16,6 @@ from ctl.sim.claim import Found as _Found
 from ctl.sim.evidence import Evidence
 from ctl.sim.intervals import Mean
 from ctl.sim.params import Value
-from ctl.sim.parpar.estimator import store_bytes
 from ctl.sim.parpar.experiments import READINGS
 
 __all__ = ["CLAIMS"]
@@ -195,7 +194,7 @@ def _best_c(e: Evidence) -> _Found:
 def _skipped(*es: Evidence) -> _Found:
     runs = [(e, line, x) for e in es for line in e.experiment.lines for x in e.xs]
     most = max(value or 0 for e, line, x in runs for value in e.column(line, x, "most_skips"))
-    return most == 15, f"at most {most:.0f} times, of {len(runs)} points"
+    return most <= 15, f"at most {most:.0f} times, of {len(runs)} points"
 
 
 def _large(e: Evidence) -> _Found:
@@ -203,7 +202,7 @@ def _large(e: Evidence) -> _Found:
     return alone == ends == 3, f"{alone:.0f} started when nothing ran, {ends:.0f} ended"
 
 
-# --- the program and the store ---
+# --- the program ---
 
 
 def _jumps(e: Evidence) -> _Found:
@@ -216,11 +215,6 @@ def _covers(e: Evidence) -> _Found:
     found = {k: e.mean("θ=2", k, "coverage") for k in e.xs}
     texts = [f"K={k}: {c.mean:.0%} (± {c.half:.0%})" for k, c in found.items()]
     return found[1024].mean > 0.99, "pages touched at θ=2: " + ", ".join(texts) + " [decided by K, B-PP-2]"
-
-
-def _store(_: Evidence) -> _Found:
-    size = store_bytes(2048, 4096)
-    return size <= 320 * 1024, f"{size / 1024:.0f} KB in a layout of ours: 32 bytes a path, 64 a record"
 
 
 def _by_reading(test: Callable[[Evidence], _Found]) -> Callable[..., _Found]:
@@ -240,6 +234,7 @@ _FIVE, _SIX, _WALK = ("parpar-fig5",), ("parpar-fig6",), ("parpar-walk",)
 _SEVEN = tuple(f"parpar-fig7{suffix}" for suffix in READINGS)
 _by = _by_reading
 _LOG = "the LANL CM-5 log is not here; `ctl sim experiment parpar-fig2 --set trace=FILE` measures it on any log"
+_LAYOUT = "the layout of F. 1's records is not given; with 32 bytes a path and 64 a record it is 320 KB"
 _REAL = "a measurement of real programs' executables, not of this model"
 
 _ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None], ...] = (
@@ -263,8 +258,8 @@ _ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None]
     ("PP-17", "with a limit the system bears higher loads", "saturated later, each θ", _SEVEN, _by(_later)),
     ("PP-18", "jumps below 4: 75 % at θ=1, 94 % at θ=2", "± 0.1 points of 1 - 4^-θ", _WALK, _jumps),
     ("PP-19", "100,000 accesses cover the array at θ=2", "> 99 % of its pages, K=1024", _WALK, _covers),
-    ("PP-20", "no job is skipped more than 15 times", "most = 15", _SEVEN, _skipped),
-    ("PP-21", "the store takes 320 KB", "<= 320 KB", _WALK, _store),
+    ("PP-20", "no job is skipped more than 15 times", "most <= 15", _SEVEN, _skipped),
+    ("PP-21", "the store takes 320 KB", _LAYOUT, (), None),
     ("PP-22", "jobs larger than memory run when nothing else does", "all end", ("parpar-large",), _large),
 )  # fmt: skip
 

@@ -17,10 +17,9 @@ deviations (§2.1.3). The unit of memory is the caller's; a job's is that of its
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any, NamedTuple
 
-__all__ = ["Estimator", "Kind", "store_bytes"]
+__all__ = ["Estimator", "Kind"]
 
 
 class Kind(NamedTuple):
@@ -99,14 +98,3 @@ class Estimator:
         mean = (entry.this.total + entry.last.total) / n
         variance = max((entry.this.squares + entry.last.squares) / n - mean * mean, 0.0)
         return min(max(entry.this.most, entry.last.most), mean + self._deviations * math.sqrt(variance))
-
-
-# F. 1 as it could be laid out: a user's record holds two periods' number of runs, sum, sum of squares and most, the
-# user, the nodes, and the next record of these; a path its hash and a record for each of 16 sizes of job
-_RECORD = struct.Struct("=" + 2 * "IddI" + "IIQ")
-_PATH = struct.Struct("=" + 16 * "H")
-
-
-def store_bytes(paths: int, jobs: int) -> int:
-    """Size of F. 1's structure for so many paths and (path, user) jobs."""
-    return paths * _PATH.size + jobs * _RECORD.size
