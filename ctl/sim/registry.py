@@ -25,6 +25,9 @@ from ctl.sim.loadshare import claims as loadshare_claims
 from ctl.sim.loadshare import experiments as loadshare_experiments
 from ctl.sim.loadshare import model as loadshare_model
 from ctl.sim.params import Model
+from ctl.sim.parpar import claims as parpar_claims
+from ctl.sim.parpar import experiments as parpar_experiments
+from ctl.sim.parpar import model as parpar_model
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", "find_model", "from_toml"]
 
@@ -37,6 +40,7 @@ MODELS: Mapping[str, Model] = {
         dcndc_model.MODEL,
         loadshare_model.KNOWN,
         loadshare_model.UNKNOWN,
+        parpar_model.MODEL,
     )
 }
 EXPERIMENTS: Mapping[str, Experiment] = {
@@ -45,6 +49,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         *csm_experiments.EXPERIMENTS,
         *dcndc_experiments.EXPERIMENTS,
         *loadshare_experiments.EXPERIMENTS,
+        *parpar_experiments.EXPERIMENTS,
     )
 }
 CLAIMS: Mapping[str, Claim] = {
@@ -53,6 +58,7 @@ CLAIMS: Mapping[str, Claim] = {
         *csm_claims.CLAIMS,
         *dcndc_claims.CLAIMS,
         *loadshare_claims.CLAIMS,
+        *parpar_claims.CLAIMS,
     )
 }
 
