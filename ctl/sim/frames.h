@@ -89,12 +89,12 @@ static void memory_leave(struct sim *s, struct node *n, uint32_t index)
 	check_memory(s, n);
 }
 
-/* One of the pages a task refers to when it is dispatched: uniform over its working set. */
-static inline int refers_to_missing(struct sim *s, struct task *t)
+/* Is one of so many pages that a task refers to not there? Each is uniform over its working set. */
+static inline int refers_to_missing(struct task *t, uint32_t refs)
 {
 	if (LIKELY(t->wrk <= t->res))
 		return 0;
-	for (uint32_t i = 0; i < s->par.refs; i++)
+	for (uint32_t i = 0; i < refs; i++)
 		if (below(&t->pages, t->wrk) >= t->res)
 			return 1;
 	return 0;

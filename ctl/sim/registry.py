@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ctl.errors import USAGE, CoschedError
+from ctl.sim.ccs import model as ccs_model
 from ctl.sim.claim import Claim
 from ctl.sim.csm import claims as csm_claims
 from ctl.sim.csm import experiments as csm_experiments
@@ -24,7 +25,7 @@ __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", 
 
 _T = TypeVar("_T")
 
-MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL,)}
+MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL, ccs_model.MODEL)}
 EXPERIMENTS: Mapping[str, Experiment] = {e.name: e for e in csm_experiments.EXPERIMENTS}
 CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in csm_claims.CLAIMS}
 

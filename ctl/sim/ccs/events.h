@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Sending_Events and Receiving_Events (CCS sec. 4.3): LOCAL_U, NO_LOCAL, STOP
+ * and RESUME, each saying how things are on the node that sends it, so that a
+ * lost or overtaken one does no harm (B-CCS-12, 13). A job is stopped here
+ * while any node stops it, else slowed while any has a local user. The rules,
+ * which job stops where several should (B-CCS-11) included, are those of
+ * ctl/cluster/machine.py; tests compare them.
+ */
+#ifndef SIM_EVENTS_H
+#define SIM_EVENTS_H
+
+#include "contract.h"
+
+#define REPEATS	2	/* how often "nothing is the matter" is said again */
+
+/* A message between nodes, to every other node that holds the job. */
+static void send_event(struct sim *s, uint32_t from, const struct task *t)
+{
+	struct node *n = &s->nodes[from];
+
+	for (uint32_t k = 0; k < s->par.nodes; k++) {
+		struct note *note;
+		uint32_t index = s->free_note;
+		uint64_t *network = &s->streams[DRAW_NETWORK], jitter;
+
+		for (uint32_t i = k == from ? NIL : s->nodes[k].tasks; ; i = s->tasks[i].neighbour) {
+			if (i == NIL)
+				goto next;
+			if (parallel(&s->tasks[i]) && s->tasks[i].job == t->job)
+				break;
+		}
+		s->stats.said++;
+		jitter = s->par.jitter_ns ? (uint64_t)((double)s->par.jitter_ns * uniform(network)) : 0;
+		if (s->par.loss > 0 && uniform(network) <= s->par.loss) {
+			s->stats.lost++;
+			continue;
+		}
+		if (index == NIL) {
+			uint32_t nr = 2 * s->nr_notes;
+			struct note *more = realloc(s->notes, nr * sizeof(*more));
+
+			if (!more) {
+				s->trouble = "out of memory for events";
+				return;
+			}
+			s->notes = more;
+			for (uint32_t i = s->nr_notes; i < nr; i++)
+				more[i].next = i + 1 < nr ? i + 1 : NIL;
+			index = s->nr_notes;
+			s->nr_notes = nr;
+		}
+		note = &s->notes[index];
+		s->free_note = note->next;
+		*note = (struct note){ .job = t->job, .node = from, .to = k, .seq = n->seq, .local = t->said_local,
+				       .stop = t->said_stop };
+		set_timer(s, (struct timer){ .at = s->now + s->par.event_ns + jitter, .what = TIMER_EVENT,
+					     .to = index });
+next:		;
+	}
+}
+
+/* Say how things are with a job here; `again`: it is news, and will be repeated. */
+static void say(struct sim *s, struct node *n, struct task *t, int again)
+{
+	n->seq++;
+	if (again)
+		t->repeats = REPEATS;
+	t->again = t->said_local || t->said_stop || t->repeats ? s->now + s->par.lease_ns / 3 : NEVER;
+	if (s->overheard && s->nr_overheard < s->room_overheard)
+		s->overheard[s->nr_overheard++] = (struct contract_said){
+			.job = t->job, .seq = n->seq, .local = t->said_local, .stop = t->said_stop };
+	else if (s->par.events)
+		send_event(s, (uint32_t)(n - s->nodes), t);
+}
+
+/* Is it among the jobs stopped on this node's own account: of those wanted, those among the lowest of all stopped? */
+static int own_stop(struct sim *s, const struct node *n, const struct task *t)
+{
+	uint32_t wanted = 0, lower = 0;
+
+	if (!t->wanted)
+		return 0;
+	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {
+		struct task *q = &s->tasks[i];
+
+		wanted += q->wanted;
+		lower += q->job < t->job && parallel(q) && (q->wanted || stopped_elsewhere(s, q));
+	}
+	return lower < wanted;
+}
+
+static void end_leases(struct sim *s, struct task *t)
+{
+	struct peer *peers = peers_of(s, t);
+
+	for (uint32_t k = 0; k < s->par.nodes; k++)
+		if (peers[k].ends <= s->now)
+			peers[k].local = peers[k].stop = 0;
+}
+
+static uint32_t decide(struct sim *s, const struct node *n, const struct task *t)
+{
+	const struct peer *peers = peers_of(s, t);
+	int local = n->local;
+
+	if (t->said_stop || stopped_elsewhere(s, t))
+		return STATE_STOPPED;
+	for (uint32_t k = 0; k < s->par.nodes; k++)
+		local |= peers[k].local;
+	return local ? STATE_SLOWED : STATE_FREE;
+}
+
+/* Make all follow from what is known. `only`: what changed is what others say of this job (NULL: any). */
+static void settle(struct sim *s, struct node *n, const struct task *only)
+{
+	uint8_t keep[SIM_NODES + 1];
+	uint32_t i, k;
+
+	for (i = n->tasks; i != NIL; i = s->tasks[i].neighbour)
+		if (parallel(&s->tasks[i]) && (!only || only == &s->tasks[i] || s->tasks[i].wanted))
+			end_leases(s, &s->tasks[i]);
+	for (i = n->tasks, k = 0; i != NIL; i = s->tasks[i].neighbour, k++)
+		keep[k] = (uint8_t)own_stop(s, n, &s->tasks[i]);
+	for (i = n->tasks, k = 0; i != NIL; i = s->tasks[i].neighbour, k++) {
+		struct task *t = &s->tasks[i];
+
+		if (!parallel(t) || (only && only != t && !t->wanted))
+			continue;
+		if (t->said_local != n->local) {
+			t->said_local = n->local;
+			say(s, n, t, 1);
+		}
+		if (t->said_stop != keep[k]) {
+			t->said_stop = keep[k];
+			say(s, n, t, 1);
+		}
+		t->contract = (uint8_t)decide(s, n, t);
+	}
+}
+
+/* A job has a task here now; with a local user present this is a LOCAL_U. */
+static void hold(struct sim *s, struct node *n, struct task *t)
+{
+	memset(peers_of(s, t), 0, s->par.nodes * sizeof(struct peer));
+	t->said_local = n->local;
+	t->said_stop = 0;
+	say(s, n, t, 1);
+	settle(s, n, NULL);
+}
+
+/* It has ended here. To be called while its slot still says what it was, after it left n->tasks. */
+static void release(struct sim *s, struct node *n, struct task *t)
+{
+	t->said_local = t->said_stop = t->wanted = 0;
+	say(s, n, t, 1);
+	settle(s, n, NULL);
+}
+
+/* Time has passed: leases end, what is due is said again. */
+static void tick(struct sim *s, struct node *n)
+{
+	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {
+		struct task *t = &s->tasks[i];
+		const struct peer *peers = peers_of(s, t);
+		int ended = 0;
+
+		if (!parallel(t))
+			continue;
+		for (uint32_t k = 0; k < s->par.nodes; k++)
+			ended |= peers[k].ends <= s->now && (peers[k].local || peers[k].stop);
+		if (ended)
+			settle(s, n, t);
+		if (t->again <= s->now) {
+			t->repeats -= t->repeats > 0;
+			say(s, n, t, 0);
+		}
+	}
+}
+
+/* What another node says of a job here, if it is news. */
+static void receive(struct sim *s, struct node *n, struct task *t, const struct note *note)
+{
+	struct peer *p = &peers_of(s, t)[note->node];
+
+	if (note->seq <= p->seq)
+		return;
+	*p = (struct peer){ .ends = s->now + s->par.lease_ns, .seq = note->seq, .local = note->local,
+			    .stop = note->stop };
+	settle(s, n, t);
+}
+
+#endif /* SIM_EVENTS_H */
