@@ -157,10 +157,14 @@ static void release(struct sim *s, struct node *n, struct task *t)
 	settle(s, n, NULL);
 }
 
-/* Time has passed: leases end, what is due is said again. */
+/* Time has passed: leases end, what is due is said again. The job that came first is first, as in machine.py. */
 static void tick(struct sim *s, struct node *n)
 {
-	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {
+	uint32_t oldest = n->tasks;
+
+	while (oldest != NIL && s->tasks[oldest].neighbour != NIL)
+		oldest = s->tasks[oldest].neighbour;
+	for (uint32_t i = oldest; i != NIL; i = s->tasks[i].behind) {
 		struct task *t = &s->tasks[i];
 		const struct peer *peers = peers_of(s, t);
 		int ended = 0;

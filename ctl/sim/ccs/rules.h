@@ -102,15 +102,18 @@ int sim_set_memory(const struct memory_epoch *epochs, uint32_t n, uint32_t *stop
 	for (uint32_t i = 0; s && i < n; i++) {
 		const struct memory_epoch *e = &epochs[i];
 
+		for (uint32_t k = 0; k < 8; k++) {	/* first: who goes makes the others' state anew */
+			struct task *t = job_of(s, k);
+
+			if (t && !e->jobs[k].held)
+				end_task(s, (uint32_t)(t - s->tasks));
+		}
 		for (uint32_t k = 0; k < 8; k++) {
 			const struct memory_job *job = &e->jobs[k];
 			struct task *t = job_of(s, k);
 
-			if (!job->held) {
-				if (t)
-					end_task(s, (uint32_t)(t - s->tasks));
+			if (!job->held)
 				continue;
-			}
 			if (!t)
 				t = &s->tasks[new_task(s, 0, CLASS_PARALLEL, k, k, 1)];
 			t->res = job->res;
