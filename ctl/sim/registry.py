@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ctl.errors import USAGE, CoschedError
+from ctl.sim.ccs import claims as ccs_claims
+from ctl.sim.ccs import experiments as ccs_experiments
 from ctl.sim.ccs import model as ccs_model
 from ctl.sim.claim import Claim
 from ctl.sim.csm import claims as csm_claims
@@ -26,8 +28,10 @@ __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", 
 _T = TypeVar("_T")
 
 MODELS: Mapping[str, Model] = {model.name: model for model in (csm_model.MODEL, ccs_model.MODEL)}
-EXPERIMENTS: Mapping[str, Experiment] = {e.name: e for e in csm_experiments.EXPERIMENTS}
-CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in csm_claims.CLAIMS}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    e.name: e for e in (*csm_experiments.EXPERIMENTS, *ccs_experiments.EXPERIMENTS)
+}
+CLAIMS: Mapping[str, Claim] = {claim.id: claim for claim in (*csm_claims.CLAIMS, *ccs_claims.CLAIMS)}
 
 
 def _find(kind: str, name: str, known: Mapping[str, _T]) -> _T:

@@ -350,12 +350,19 @@ static void on_message_due(struct sim *s, struct node *n, uint32_t index)
 	begin(s, n, t, s->now);
 }
 
-/* A local task's burst is over: it waits for its user. */
+/* A local task's burst is over: it waits for its user; one that never waits goes on, if its time is not over. */
 static void on_burst_end(struct sim *s, struct node *n, uint32_t index)
 {
 	struct task *t = &s->tasks[index];
-	uint64_t think = exponential_ns(&t->gaps, t->think_ns);
+	uint64_t think = t->think_ns > 0 ? exponential_ns(&t->gaps, t->think_ns) : 0;
 
+	if (!think && t->alone_ns + t->cycle_ns < t->planned_ns) {
+		t->alone_ns += t->cycle_ns;
+		t->whole = s->now;
+		next_cycle(s, t);
+		begin(s, n, t, s->now);
+		return;
+	}
 	leave_cpu(s, n);
 	ready(s, n, -1);
 	t->state = TASK_THINKING;

@@ -54,8 +54,9 @@ PROFILES: Mapping[str, Profile] = {
 USERS: Mapping[str, Mapping[str, float]] = {
     "mix": {"shell": 0.05, "xwin": 0.62, "internet": 0.33},
     **{name: {name: 1.0} for name in PROFILES},
+    "nobody": {},
 }
-"""What the users of a run are: T. 2's mix, or one kind."""
+"""What the users of a run are: T. 2's mix, one kind, or none."""
 
 
 class Program(NamedTuple):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from ctl.sim.ccs import trials
 from ctl.sim.ccs.params import PARAMETERS, check
 from ctl.sim.ccs.simulation import Simulation, metrics
 from ctl.sim.params import Model, Value
@@ -20,6 +21,8 @@ def run(
     name: str, values: Mapping[str, Value], seed: int, stop: threading.Event | None = None, kind: str = ""
 ) -> dict[str, Any]:
     """Run a replication to its end. Raises KeyboardInterrupt if `stop` is set meanwhile."""
+    if values["trial"] != "none":
+        return trials.run(name, values, seed)
     with Simulation(name, values, seed, kind=kind) as simulation:
         while not simulation.advance(events=_EVENTS):
             if stop is not None and stop.is_set():

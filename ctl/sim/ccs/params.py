@@ -12,8 +12,8 @@ from ctl.sim.params import Parameter, Value, by_name
 
 __all__ = ["PARAMETERS", "TRIALS", "check"]
 
-TRIALS = {"fig3": 5, "stop": 4, "profile": 16}
-"""Trials with jobs or users that are given, and their nodes (trials.py)."""
+TRIALS = {"fig3": 5, "stop": 4}
+"""Trials with jobs that are given, and their nodes (trials.py)."""
 
 
 def _of_knob(name: str) -> Value:
@@ -37,7 +37,7 @@ PARAMETERS = by_name(
     _P("mpl_of", "now", "", 0, 0, "mpl also bounds the jobs in the whole cluster, or each node's tasks only",
        "CCS §5 default: as worded", ("now", "node")),
     _P("work_scale", 1.0, "", 1e-6, 1e6, "factor on the programs' CPU times", "inputs.py default:"),
-    _P("memory_scale", 1.0, "", 1e-6, 1e3, "factor on their memory", "inputs.py default:"),
+    _P("memory_scale", 2.0, "", 1e-6, 1e3, "factor on their memory", "default: most with which §5.1's Shell users fit"),
     _P("gap_scale", 1.0, "", 1e-3, 1e3, "factor on their CPU time between messages", "inputs.py default:"),
     _P("delay_scale", 1.0, "", 1e-3, 1e3, "factor on their messages' delays", "inputs.py default:"),
     _P("base_mb", 10.0, "MB", 0, 1e6, "memory of each task beside its part of the job's", "default: PVM and program"),
@@ -84,7 +84,7 @@ PARAMETERS = by_name(
     _P("cpu_max", 1.7, "tasks", 0, 100, "ready and running tasks of a node that it lets be", "CCS-31"),
     _P("memory_max", 0.8, "", 0, 100, "part of a node's memory asked for that it lets be", "CCS-31"),
     _P("calm", 4, "samples", 1, 10_000, "without overload until one more job may run", "default:"),
-    _P("trial", "none", "", 0, 0, "jobs or users that are given, not drawn", "CCS Fig. 3, §4.2, T. 2",
+    _P("trial", "none", "", 0, 0, "jobs that are given, not drawn", "CCS Fig. 3, §4.2",
        ("none", *TRIALS)),
 )  # fmt: skip
 
@@ -95,6 +95,8 @@ def check(values: Mapping[str, Value]) -> None:
     low, high = int(values["size_from"]), int(values["size_to"])
     if trial != "none" and nodes != TRIALS[trial]:
         raise CoschedError(f"parameter nodes cannot be {nodes} in trial {trial}: allowed is {TRIALS[trial]}", USAGE)
+    if users and not USERS[str(values["users"])]:
+        raise CoschedError(f"parameter locals cannot be {users} with users=nobody: allowed is 0 users", USAGE)
     if users > nodes:
         raise CoschedError(f"parameter locals cannot be {users}: allowed is 0 to {nodes}, one on a node", USAGE)
     if not low <= high <= nodes and trial == "none":

@@ -224,6 +224,7 @@ const struct sim_stats *sim_stats(struct sim *s)
 	static __thread struct sim_stats out;
 	struct sim_stats *st = &out;
 	uint32_t held = 0;
+	double with_user = 0, short_of = 0;
 
 	*st = s->stats;
 	st->now = s->now;
@@ -243,9 +244,13 @@ const struct sim_stats *sim_stats(struct sim *s)
 		st->memory += n->memory / dt;
 		st->memory_square += n->memory_square / dt;
 		st->asked += n->asked / dt;
+		st->withheld += n->withheld / dt;
+		with_user += (double)n->with_user;
+		short_of += (double)n->short_of;
 	}
 	for (uint32_t i = 0; i < s->nr_tasks; i++)
 		held += s->tasks[i].state != TASK_FREE && s->tasks[i].held;
+	st->short_of = with_user > 0 ? short_of / with_user : 0;
 	st->stopped = s->stopped + held * st->window;
 	count_users(s, st);
 	return st;

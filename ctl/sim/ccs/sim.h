@@ -123,8 +123,9 @@ struct sim_stats {
 	double		window;			/* s, in which ... */
 	double		load, load_square;	/* ... mean ready and running tasks of a node, and mean of the square */
 	double		memory, memory_square;	/* ... mean part of memory asked for by tasks not stopped */
-	double		asked;			/* ... the same, those stopped included */
+	double		asked, withheld;	/* ... the same by parallel tasks, those stopped included; by those stopped */
 	double		mpl;			/* ... mean parallel jobs at once */
+	double		short_of;		/* part of the nodes' time with a user in which Mem > M, stopped tasks included */
 	uint32_t	most_jobs;		/* parallel jobs at once */
 	uint32_t	least_jobs;		/* the governor's lowest bound */
 	double		stopped;		/* task seconds in which a parallel task was stopped */

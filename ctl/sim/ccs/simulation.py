@@ -22,7 +22,7 @@ _COUNTERS = (
     *("events", "arrivals", "starts", "kills", "messages", "wakes", "expiries", "ends", "blocks", "dispatches"),
     *("switches", "preempts", "faults", "insertions", "tails", "tops", "walks", "parallel_insertions", "by_mes"),
     *("by_rec", "by_flt", "promotions", "passed", "looks", "credits", "epochs", "forced_epochs", "stops", "resumes"),
-    *("said", "heard", "lost", "users", "sojourns", "calls", "most_jobs", "least_jobs", "mpl", "memory", "asked"),
+    *("said", "heard", "lost", "users", "sojourns", "calls", "most_jobs", "least_jobs", "mpl", "memory", "asked", "withheld", "short_of"),
 )
 
 

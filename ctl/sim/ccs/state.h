@@ -129,7 +129,8 @@ struct node {
 	uint64_t	changed;
 	uint32_t	ready;			/* tasks in the queue, expired and not stopped, or running */
 	unsigned __int128 load, load_square;
-	double		memory, memory_square, asked;
+	double		memory, memory_square, asked, withheld;
+	uint64_t	with_user, short_of;	/* time with a user's task here; of this, with more asked for than there is */
 	uint64_t	sampled;		/* load at the governor's last look */
 };
 
@@ -243,7 +244,12 @@ static void node_areas(struct sim *s, struct node *n)
 	n->load_square += (unsigned __int128)(n->ready * n->ready) * dt;
 	n->memory += part * (double)dt;
 	n->memory_square += part * part * (double)dt;
-	n->asked += (double)n->mem / n->frames * (double)dt;
+	n->asked += (double)n->paral / n->frames * (double)dt;
+	n->withheld += (double)n->mem_held / n->frames * (double)dt;
+	if (n->has_user) {
+		n->with_user += dt;
+		n->short_of += n->mem > n->frames ? dt : 0;
+	}
 	n->changed = s->now;
 }
 

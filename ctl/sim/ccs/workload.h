@@ -352,7 +352,7 @@ static void start_user(struct sim *s)
 	t->think_ns = (1 - cpu) * s->par.cycle_ns;
 	t->began = t->whole = s->now;
 	next_cycle(s, t);
-	n->has_user = 1;
+	n->has_user = 1;	/* new_task() has brought the areas up to date */
 	t->quantum = t->counter = quantum_of(&s->par, n->weight, 1, 0, STATE_FREE);
 	make_ready(s, n, i, CAUSE_FORK);
 	if (n->running == NIL)
@@ -370,6 +370,7 @@ static void end_user(struct sim *s, uint32_t index)
 	s->stats.local_wall += wall;
 	s->stats.local_alone += alone;
 	s->stats.bounded += wall / (alone < 10 ? 10 : alone) < 1 ? 1 : wall / (alone < 10 ? 10 : alone);
+	node_areas(s, n);
 	n->has_user = 0;
 	n->user_until = s->now + s->par.idle_ns;
 	end_task(s, index);

@@ -1,0 +1,2 @@
+from ctl.sim.claim import Claim
+CLAIMS: tuple[Claim, ...] = ()
