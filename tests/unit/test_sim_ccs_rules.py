@@ -143,7 +143,8 @@ def test_what_a_node_does_and_says_is_what_the_projects_machine_does_and_says() 
         # in the model nodes do not start anew; the machine's first word of a node is that, so it is said before
         ops: list[dict[str, Any]] = [{"now": 10**9, "what": "HOLD", "job": 0}]
         for node in (1, 2, 3):
-            ops.append({"now": 10**9, "what": "RECEIVE", "job": 0, "node": node, "seq": 1, "local": False, "stop": False})
+            first = {"now": 10**9, "what": "RECEIVE", "job": 0, "node": node, "seq": 1, "local": False, "stop": False}
+            ops.append(first)
             seqs[node, 0] = 1
         for _ in range(120):
             now += draw.choice((1 / 128, 0.5, 1.0, 4.0))  # exact in both clocks

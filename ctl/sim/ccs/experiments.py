@@ -42,7 +42,7 @@ TECHNIQUES: Mapping[str, Line] = {
 READINGS: Mapping[str, Mapping[str, Value]] = {
     "": {},
     "-node": {"mpl_of": "node"},
-    "-short": {"memory_scale": 4.0, "mpl_of": "node", "touch_ms": 0.2},
+    "-short": {"memory_scale": 4.0, "mpl_of": "node", "touch_ms": 0.5},
     "-fine": {"cycle_ms": 50.0, "mpl_of": "node"},
     "-credit": {"credit": "on"},
 }
@@ -82,7 +82,7 @@ _by_locals = partial(
     xlabel="local users",
 )  # fmt: skip
 
-_KINDS = {name: (name, {}) for name in ("implicit", "dyn", "pred", "zhang", "poly", "ccs")}
+_KINDS: Mapping[str, Line] = {name: (name, {}) for name in ("implicit", "dyn", "pred", "zhang", "poly", "ccs")}
 
 _SCENARIOS = ("open", "statistic", "edi", "nobody")
 _LIMITS: Mapping[str, Mapping[str, Value]] = {
@@ -120,7 +120,7 @@ _ALL = (
             at=READINGS[suffix],
             xlabel="heterogeneity",
         )
-        for suffix, said in (("", ""), ("-node", ", on each node"), ("-short", ", little memory"))
+        for suffix, said in (("", ""), ("-node", ", on each node"))
     ),
     _ccs(
         "ccs-fig9",

@@ -18,7 +18,7 @@ __all__ = ["NOWS", "PROFILES", "USERS", "WORKLOADS", "Kind", "Profile", "Program
 class Kind(NamedTuple):
     """Nodes that are alike."""
 
-    count: int  # of 16
+    of_16: int  # how many of 16 nodes
     weight: float  # W (CCS eq. 1, B-CCS-20)
     memory_mb: int
 

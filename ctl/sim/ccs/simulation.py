@@ -22,7 +22,8 @@ _COUNTERS = (
     *("events", "arrivals", "starts", "kills", "messages", "wakes", "expiries", "ends", "blocks", "dispatches"),
     *("switches", "preempts", "faults", "insertions", "tails", "tops", "walks", "parallel_insertions", "by_mes"),
     *("by_rec", "by_flt", "promotions", "passed", "looks", "credits", "epochs", "forced_epochs", "stops", "resumes"),
-    *("said", "heard", "lost", "users", "sojourns", "calls", "most_jobs", "least_jobs", "mpl", "memory", "asked", "withheld", "short_of"),
+    *("said", "heard", "lost", "users", "sojourns", "calls", "most_jobs", "least_jobs"),
+    *("mpl", "memory", "asked", "withheld", "short_of"),
 )
 
 
@@ -55,7 +56,7 @@ def nodes_of(values: Mapping[str, Value]) -> list[tuple[float, int]]:
     kinds = NOWS[str(values["now"])]
     n, nodes = int(values["nodes"]), list[tuple[float, int]]()
     for kind in kinds:
-        nodes += [(kind.weight, kind.memory_mb * PAGES_MB)] * math.ceil(kind.count * n / 16)
+        nodes += [(kind.weight, kind.memory_mb * PAGES_MB)] * math.ceil(kind.of_16 * n / 16)
     return nodes[:n]
 
 
@@ -195,6 +196,16 @@ def _percentile(histogram: Sequence[int], part: float) -> float | None:
     return None
 
 
+def _contract(simulation: Simulation) -> dict[str, Any]:
+    """What eq. 3 to 5 give the fastest and the slowest node, and the least that M_Local is above M (1 - L)."""
+    share_l, mpl = simulation._params.share_l, simulation._params.mpl
+    views = [simulation.contract(node) for node in range(simulation._params.nodes)]
+    ends = {"fast": max(views, key=lambda v: float(v.weight)), "slow": min(views, key=lambda v: float(v.weight))}
+    found: dict[str, Any] = {f"mpl_{end}": v.mpl for end, v in ends.items()}
+    found |= {f"epoch_{end}_ms": mpl * v.weight * v.quantum_local / 1e6 for end, v in ends.items()}
+    return found | {"m_local_spare": min(v.m_local - v.frames * (1 - share_l) for v in views)}
+
+
 def metrics(simulation: Simulation) -> dict[str, Any]:
     """The numbers a run is kept by. None where there was nothing to measure."""
     stats, records = simulation.stats(), simulation.records()
@@ -231,4 +242,4 @@ def metrics(simulation: Simulation) -> dict[str, Any]:
         "end_s": stats.now / 1e9,
         "de": list(stats.de)[:8],
     }
-    return found
+    return found | _contract(simulation)
