@@ -132,6 +132,7 @@ def test_a_job_alone_takes_as_much_longer_as_its_node_is_slower(now: str, node: 
         record = simulation.records()[0]
     assert (record.ended - record.began) / 1e9 == pytest.approx(70 / weight, rel=1e-6)
     assert record.cpu / 1e9 == pytest.approx(140 / weight, rel=1e-6)
+    assert record.all_run / record.any_run == pytest.approx(1, rel=1e-6), "its two tasks always run together"
 
 
 def test_messages_take_their_time() -> None:
@@ -157,6 +158,29 @@ def test_the_share_of_a_busy_local_task_is_one_in_one_plus_m_l(m: int, share_l: 
         simulation.advance(until_s=305)
         local = next(v.cpu_s for v in simulation.node(0) if v.local) - before[True, 0]
     assert local / 300 == pytest.approx(1 / (1 + m * share_l), abs=0.005)
+
+
+@pytest.mark.parametrize("m", [0, 1, 3])
+@pytest.mark.parametrize("share_l", [0.25, 1.0])
+def test_a_system_call_waits_for_the_quanta_of_those_ahead(m: int, share_l: float) -> None:
+    """Alone not at all; beside m tasks that never wait at most for an epoch's end and the next epoch's m quanta."""
+    values = MODEL.complete({"nodes": 1, "now": "C(0)", "locals": 1, "users": "shell", "share_l": share_l,
+                             "switch_us": 0, "size_from": 1, "size_to": 1, "stay_short_min": 1e3})  # fmt: skip
+    jobs = [Job(0.0 if m else 1e5, 1e6, 100, 1, 0) for _ in range(m or 1)]
+    with Simulation("ccs", values, 1, jobs) as simulation:
+        simulation.advance(until_s=600)
+        stats = simulation.stats()
+        assert stats.calls > 500
+        assert stats.scl_max <= 2 * m * share_l * 0.210 + 1e-9
+        assert stats.scl_sum / stats.calls >= 0.3 * m * share_l * 0.210
+
+
+def test_sleepers_go_ahead_where_credit_is_on() -> None:
+    found = {}
+    for credit in ("off", "on"):
+        found[credit] = run("rr", MODEL.complete({"work_scale": 0.2, "credit": credit, "users": "shell"}), 1)
+    assert found["on"]["credits"] > 1000 > found["off"]["credits"] == 0
+    assert found["on"]["scl_ms"] < 0.2 * found["off"]["scl_ms"]
 
 
 FIG3 = {"trial": "fig3", "nodes": 5, "now": "C(0)", "locals": 2, "users": "busy", "place": "first", "share_l": 0.2}

@@ -405,8 +405,8 @@ def fig3(e: Evidence) -> Found:
 
 
 def stop_ends_paging(e: Evidence) -> Found:
-    before, after, later = (e.mean("Set_Memory", 2.0, m).mean for m in ("before", "after", "later"))
-    without = e.mean("none", 2.0, "later").mean
+    before, after, later = (e.mean("Set_Memory", 0.5, m).mean for m in ("before", "after", "later"))
+    without = e.mean("none", 0.5, "later").mean
     shown = f"faults/s {before:.0f}, {after:.0f} after 5 s, {later:.0f} in the minute then; without stops {without:.0f}"
     return after <= 0.5 * before, shown
 

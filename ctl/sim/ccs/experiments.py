@@ -45,9 +45,10 @@ READINGS: Mapping[str, Mapping[str, Value]] = {
     "-short": {"memory_scale": 4.0, "mpl_of": "node", "touch_ms": 0.5},
     "-fine": {"cycle_ms": 50.0, "mpl_of": "node"},
     "-credit": {"credit": "on"},
+    "-small": {"memory_scale": 1.0},
 }
 """Suffixes: the defaults; 3 tasks on each node however many jobs that is; more memory asked for, referred to more
-often; users who wait for the machine four times as often; local tasks that slept go ahead."""
+often; users who wait for the machine four times as often; local tasks that slept go ahead; less memory asked for."""
 
 _SPEEDUP = Panel("speedup", "parallel jobs", "average speedup (eq. 7)")
 _SLOWDOWN = Panel("slowdown_local", "local tasks", "slowdown")
@@ -100,8 +101,24 @@ def _scenario(users: Value) -> Mapping[str, Value]:
     return {"locals": 7 if users == "open" else 16, "governor": "on", "mpl": 8}
 
 
+def _governed(name: str, said: str, metric: str, label: str, at: Mapping[str, Value]) -> Experiment:
+    return _ccs(
+        name,
+        f"Fig. 9: C(.15), a governed number of jobs{said}",
+        lines={f"{p}, {load}": (p, {**_LIMITS[p], "workload": load}) for load in ("COM_L", "COM_H") for p in _LIMITS},
+        x="users",
+        xs=_SCENARIOS,
+        panels=tuple(
+            Panel(metric, load, label, tuple(f"{p}, {load}" for p in _LIMITS)) for load in ("COM_L", "COM_H")
+        ),
+        at=at,
+        load=_scenario,
+        xlabel="laboratory (T. 4); nobody: dedicated",
+    )
+
+
 _ALL = (
-    *(_stages(suffix, at) for suffix, at in READINGS.items()),
+    *(_stages(suffix, READINGS[suffix]) for suffix in ("", "-node", "-short", "-fine", "-credit")),
     _by_locals("ccs-fig6", "Fig. 6: C(.15), MPL 3", panels=_by_workload("speedup", "average speedup (eq. 7)")),
     _by_locals(
         "ccs-fig7",
@@ -122,19 +139,13 @@ _ALL = (
         )
         for suffix, said in (("", ""), ("-node", ", on each node"))
     ),
-    _ccs(
-        "ccs-fig9",
-        "Fig. 9: C(.15), a governed number of jobs",
-        lines={f"{p}, {load}": (p, {**_LIMITS[p], "workload": load}) for load in ("COM_L", "COM_H") for p in _LIMITS},
-        x="users",
-        xs=_SCENARIOS,
-        panels=tuple(
-            Panel(metric, f"{load}", label, tuple(f"{p}, {load}" for p in _LIMITS))
-            for metric, label in (("speedup_workload", "speedup of the workload (eq. 6)"), ("mpl", "mean jobs at once"))
-            for load in ("COM_L", "COM_H")
-        ),
-        load=_scenario,
-        xlabel="laboratory (T. 4); nobody: dedicated",
+    *(
+        _governed(f"ccs-fig9{suffix}{which}", said, metric, label, READINGS[suffix])
+        for suffix, said in (("", ""), ("-small", ", half the memory asked for"))
+        for which, metric, label in (
+            ("", "speedup_workload", "speedup of the workload (eq. 6)"),
+            ("-mpl", "mpl", "mean parallel jobs at once"),
+        )
     ),
 )
 
@@ -184,12 +195,14 @@ _OTHERS = (
     ),
     _ccs(
         "ccs-fig3",
-        "Fig. 3: L = 0.2, who gets what",
+        "Fig. 3: who gets what",
         lines={"without events": ("ccs", {"events": "off"}), "with events": ("ccs", {})},
         x="share_l",
-        xs=(0.2,),
-        panels=tuple(Panel(f"{job}_N{k}", f"{job} on N{k}", "part of the CPU") for job, k in
-                     (("job1", 1), ("job1", 3), ("job2", 3), ("local", 1))),
+        xs=(0.1, 0.2, 0.3, 0.5, 0.75, 1.0),
+        panels=tuple(
+            Panel(f"{job}_N{k}", f"Job_{job[3:]} on N{k}", "part of the CPU")
+            for job, k in (("job1", 1), ("job1", 3), ("job2", 3))
+        ),
         at={"trial": "fig3", "nodes": 5, "now": "C(0)", "locals": 2, "users": "busy", "place": "first"},
         xlabel="L",
         seeds=3,
@@ -198,11 +211,14 @@ _OTHERS = (
         "ccs-stop",
         "Faults around the first stop (CCS §4.2)",
         lines={"Set_Memory": ("poly", {}), "none": ("poly", {"memory": "off"})},
-        x="memory_scale",
-        xs=(2.0,),
-        panels=(Panel("later", "a minute later", "faults a second, 4 nodes"),),
+        x="share_l",
+        xs=(0.25, 0.5, 0.75),
+        panels=tuple(
+            Panel(metric, title, "faults a second, 4 nodes", ("Set_Memory",) if metric != "later" else ())
+            for metric, title in (("before", "before"), ("after", "after 5 s"), ("later", "in the minute after 10 s"))
+        ),
         at={"trial": "stop", "nodes": 4, "now": "C(0)", "locals": 4, "users": "statistic"},
-        xlabel="(not used)",
+        xlabel="L",
     ),
 )  # fmt: skip
 
