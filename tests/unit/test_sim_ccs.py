@@ -180,7 +180,7 @@ def test_sleepers_go_ahead_where_credit_is_on() -> None:
     for credit in ("off", "on"):
         found[credit] = run("rr", MODEL.complete({"work_scale": 0.2, "credit": credit, "users": "shell"}), 1)
     assert found["on"]["credits"] > 1000 > found["off"]["credits"] == 0
-    assert found["on"]["scl_ms"] < 0.2 * found["off"]["scl_ms"]
+    assert found["on"]["scl_ms"] < 0.6 * found["off"]["scl_ms"]
 
 
 FIG3 = {"trial": "fig3", "nodes": 5, "now": "C(0)", "locals": 2, "users": "busy", "place": "first", "share_l": 0.2}

@@ -8,6 +8,7 @@ percentile.
 
 from __future__ import annotations
 
+from ctl.sim.ccs import claims_labs as labs
 from ctl.sim.ccs import claims_tests as tests
 from ctl.sim.claim import Claim
 
@@ -71,20 +72,20 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("CCS-24", "C(.15): 3 on a fast node are 2 on a slow one", "floor(2.1) = 2", _EIGHT, tests.slow_mpl),
     Claim("CCS-25", "MPL times quantum is equal on all nodes", "before rounding", _EIGHT, tests.epochs_equal),
     Claim("CCS-26", "M_Local >= M (1 - L) on every node", "at each node", _EIGHT, tests.pool_kept),
-    Claim("CCS-27", "Lab_EDI is best, Lab_Statistic worst", "order, both workloads", *_nine(tests.best_and_worst)),
+    Claim("CCS-27", "Lab_EDI is best, Lab_Statistic worst", "order, both workloads", *_nine(labs.best_and_worst)),
     Claim("CCS-28", "Dynamic, Predictive reach MPL 2, CCS 4 in Lab_EDI, speedup > 7.5", "mean jobs at once",
-          *_nine(tests.mpl_reached)),
-    Claim("CCS-29", "CCS gains most in Lab_Open, 45 %", "30 to 60 %, greatest there", *_nine(tests.gain_in_open)),
+          *_nine(labs.mpl_reached)),
+    Claim("CCS-29", "CCS gains most in Lab_Open, 45 %", "30 to 60 %, greatest there", *_nine(labs.gain_in_open)),
     Claim("CCS-30", "COM_L in Lab_Statistic loses less than half of the dedicated speedup", "< 50 %",
-          *_nine(tests.dedicated_loss)),
-    Claim("CCS-31", "users bear a higher load with CCS", "order", ("ccs-mpl",), tests.bears_more),
-    Claim("CCS-32", "CCS takes 25 % off the parallel jobs' memory demand", "15 to 35 %", *_nine(tests.withheld)),
-    Claim("CCS-33", "Lab_Open, COM_L: CCS uses most CPU and memory", "order", *_nine(tests.usage("COM_L"))),
-    Claim("CCS-34", "Lab_Open, COM_H: likewise", "order", *_nine(tests.usage("COM_H"))),
+          *_nine(labs.dedicated_loss)),
+    Claim("CCS-31", "users bear a higher load with CCS", "order", ("ccs-mpl",), labs.bears_more),
+    Claim("CCS-32", "CCS takes 25 % off the parallel jobs' memory demand", "15 to 35 %", *_nine(labs.withheld)),
+    Claim("CCS-33", "Lab_Open, COM_L: CCS uses most CPU and memory", "order", *_nine(labs.usage("COM_L"))),
+    Claim("CCS-34", "Lab_Open, COM_H: likewise", "order", *_nine(labs.usage("COM_H"))),
     Claim("CCS-35", "the laboratories' users are T. 4's", "means within 10 %", ("ccs-users",),
-          tests.drawn(tests.LABS)),
+          tests.drawn(labs.LABS)),
     Claim("CCS-36", "the workload gains more than each job loses", "at 5 of 6 points or more",
-          *_nine(tests.whole_gains)),
+          *_nine(labs.whole_gains)),
     Claim("CCS-37", "speedup is often over half the number of tasks", "most jobs of a workload", _SIX,
           tests.over_half),
     Claim("CCS-38", "with MPL > 1 communication alone cannot protect locals", "slowdown rises", ("ccs-mpl",),

@@ -18,7 +18,6 @@ Test = Callable[..., Found]
 SPEEDUP, SLOWDOWN, SCL = "speedup", "slowdown_local", "scl_p99_ms"
 TRADITIONAL = ("implicit", "dyn", "pred")
 ENVIRONMENTS = ("shell", "internet")
-LABS = ("open", "statistic", "edi")
 
 
 def by_reading(test: Test, readings: tuple[str, ...]) -> Test:
@@ -35,7 +34,7 @@ def by_reading(test: Test, readings: tuple[str, ...]) -> Test:
     return judged
 
 
-def _change(e: Evidence, a: str, b: str, x: Value, metric: str) -> float:
+def relative(e: Evidence, a: str, b: str, x: Value, metric: str) -> float:
     """From line a to line b, part of a."""
     return e.mean(b, x, metric).mean / e.mean(a, x, metric).mean - 1
 
@@ -50,12 +49,12 @@ def _over(e: Evidence, line: str, metric: str, xs: Iterable[Value]) -> list[floa
 
 
 def rq_doubles(e: Evidence) -> Found:
-    ratio = 1 + _change(e, "DYN", "RQ", "internet", SPEEDUP)
+    ratio = 1 + relative(e, "DYN", "RQ", "internet", SPEEDUP)
     return 1.5 <= ratio <= 2.5, f"{ratio:.2f} times, {e.mean('RQ', 'internet', 'short_of').mean:.0%} of time Mem > M"
 
 
 def rq_slowdown(e: Evidence) -> Found:
-    change = _change(e, "DYN", "RQ", "internet", SLOWDOWN)
+    change = relative(e, "DYN", "RQ", "internet", SLOWDOWN)
     return -0.3 <= change <= -0.1, f"{change:+.1%}"
 
 
@@ -65,23 +64,22 @@ def above_three(e: Evidence) -> Found:
 
 
 def memory_helps(e: Evidence) -> Found:
-    local, speed = (_change(e, "RQ", "Memory", "internet", metric) for metric in (SLOWDOWN, SPEEDUP))
+    local, speed = (relative(e, "RQ", "Memory", "internet", metric) for metric in (SLOWDOWN, SPEEDUP))
     return local <= -0.4 and abs(speed) <= 0.1, f"slowdown {local:+.1%}, speedup {speed:+.1%}"
 
 
 def quantum_helps(e: Evidence) -> Found:
-    change = _change(e, "Memory", "Quantum", "shell", SLOWDOWN)
+    change = relative(e, "Memory", "Quantum", "shell", SLOWDOWN)
     return change <= -0.35, f"{change:+.1%}"
 
 
 def quantum_costs(e: Evidence) -> Found:
-    change, difference = _change(e, "Memory", "Quantum", "shell", SPEEDUP), e.difference("Quantum", "Memory", "shell",
-                                                                                        SPEEDUP)  # fmt: skip
-    return less(difference), f"{change:+.1%} ({difference})"
+    difference = e.difference("Quantum", "Memory", "shell", SPEEDUP)
+    return less(difference), f"{relative(e, 'Memory', 'Quantum', 'shell', SPEEDUP):+.1%} ({difference})"
 
 
 def events_help(e: Evidence) -> Found:
-    changes = [_change(e, "Quantum", "Events", x, SPEEDUP) for x in ENVIRONMENTS]
+    changes = [relative(e, "Quantum", "Events", x, SPEEDUP) for x in ENVIRONMENTS]
     local = [e.mean("Events", x, SLOWDOWN).mean for x in ENVIRONMENTS]
     shown = "speedup shell {:+.1%}, internet {:+.1%}".format(*changes)
     return min(changes) >= 0.3 and max(local) < 2, shown + ", slowdown {:.2f}, {:.2f}".format(*local)
@@ -238,8 +236,8 @@ def gain_grows(e: Evidence) -> Found:
 
 
 def poly_near(e: Evidence) -> Found:
-    gaps = [abs(_change(e, "ccs", "poly", x, SPEEDUP)) for x in e.xs]
-    worse = [1 + _change(e, "ccs", "poly", x, SLOWDOWN) for x in e.xs]
+    gaps = [abs(relative(e, "ccs", "poly", x, SPEEDUP)) for x in e.xs]
+    worse = [1 + relative(e, "ccs", "poly", x, SLOWDOWN) for x in e.xs]
     shown = "slowdown " + " ".join(f"{w:.2f}" for w in worse) + " times; speedup within " + f"{max(gaps):.0%}"
     return max(gaps) <= 0.15 and min(worse) >= 1.5, shown
 
@@ -265,93 +263,6 @@ def epochs_equal(e: Evidence) -> Found:
 def pool_kept(e: Evidence) -> Found:
     least = min(e.mean("ccs", x, "m_local_spare").mean for x in e.xs)
     return least >= 0, f"M_Local - M (1 - L) at least {least:g} pages on every node of the three NOWs"
-
-
-# --- Fig. 9 ---
-
-
-def _workload(e: Evidence, line: str, lab: str) -> float:
-    return e.mean(line, lab, "speedup_workload").mean
-
-
-_LINES9 = tuple(f"{p}, {load}" for load in ("COM_L", "COM_H") for p in ("dyn", "pred", "ccs"))
-
-
-def best_and_worst(e: Evidence) -> Found:
-    texts, holds = [], True
-    for line in _LINES9:
-        found = {lab: _workload(e, line, lab) for lab in LABS}
-        holds &= found["edi"] == max(found.values()) and found["statistic"] == min(found.values())
-        texts.append(f"{line} " + " ".join(f"{v:.2f}" for v in found.values()))
-    return holds, "open, statistic, edi: " + "; ".join(texts)
-
-
-def mpl_reached(e: Evidence) -> Found:
-    most = {line: max(e.mean(line, lab, "mpl").mean for lab in LABS) for line in _LINES9}
-    others = max(v for line, v in most.items() if not line.startswith("ccs"))
-    ccs = min(e.mean(f"ccs, {load}", "edi", "mpl").mean for load in ("COM_L", "COM_H"))
-    speed = min(_workload(e, f"ccs, {load}", "edi") for load in ("COM_L", "COM_H"))
-    shown = ", ".join(f"{n} {v:.2f}" for n, v in most.items())
-    return others <= 2 and ccs >= 4 and speed > 7.5, f"mean jobs at once at the most: {shown}; ccs in edi {speed:.2f}"
-
-
-def _gain9(e: Evidence, load: str, lab: str) -> float:
-    return _workload(e, f"ccs, {load}", lab) / max(_workload(e, f"{p}, {load}", lab) for p in ("dyn", "pred")) - 1
-
-
-def gain_in_open(e: Evidence) -> Found:
-    gains = {(load, lab): _gain9(e, load, lab) for load in ("COM_L", "COM_H") for lab in LABS}
-    best = max(gains, key=lambda of: gains[of])
-    shown = ", ".join(f"{load} {lab} {g:+.0%}" for (load, lab), g in gains.items())
-    return best[1] == "open" and 0.3 <= gains[best] <= 0.6, shown
-
-
-def dedicated_loss(e: Evidence) -> Found:
-    lost = 1 - _workload(e, "ccs, COM_L", "statistic") / _workload(e, "ccs, COM_L", "nobody")
-    return lost < 0.5, f"{-lost:+.0%}"
-
-
-def bears_more(e: Evidence) -> Found:
-    found = {}
-    for line in ("dyn", "pred", "ccs"):
-        bearable = [
-            e.mean(line, x, "cpu_load").mean for x in e.xs
-            if e.mean(line, x, SLOWDOWN).mean <= 2 and e.mean(line, x, SCL).mean <= 400
-        ]  # fmt: skip
-        found[line] = max(bearable, default=0.0)
-    shown = ", ".join(f"{n} {v:.2f}" for n, v in found.items())
-    return found["ccs"] > max(found["dyn"], found["pred"]), f"greatest CPU load within slowdown 2, SCL 400 ms: {shown}"
-
-
-def withheld(e: Evidence) -> Found:
-    parts = [
-        e.mean(f"ccs, {load}", lab, "withheld").mean / e.mean(f"ccs, {load}", lab, "asked").mean
-        for load in ("COM_L", "COM_H") for lab in LABS
-    ]  # fmt: skip
-    return 0.15 <= mean(parts) <= 0.35, f"{mean(parts):.1%} ({' '.join(f'{p:.0%}' for p in parts)})"
-
-
-def usage(load: str) -> Test:
-    def test(e: Evidence) -> Found:
-        texts, best = [], True
-        for metric in ("cpu_load", "memory"):
-            found = {p: e.mean(f"{p}, {load}", "open", metric).mean for p in ("ccs", "dyn", "pred")}
-            best &= found["ccs"] == max(found.values())
-            texts.append(f"{metric} " + ", ".join(f"{p} {v:.2f}" for p, v in found.items()))
-        return best, "; ".join(texts)
-
-    return test
-
-
-def whole_gains(e: Evidence) -> Found:
-    good, texts = 0, []
-    for load in ("COM_L", "COM_H"):
-        for lab in LABS:
-            gain = _workload(e, f"ccs, {load}", lab) / _workload(e, f"dyn, {load}", lab) - 1
-            loss = -_change(e, f"dyn, {load}", f"ccs, {load}", lab, SPEEDUP)
-            good += gain > loss
-            texts.append(f"{load} {lab} {gain:+.0%}, {-loss:+.0%}")
-    return good >= 5, "workload, each job: " + "; ".join(texts)
 
 
 # --- the rest ---

@@ -14,49 +14,61 @@
 
 #define REPEATS	2	/* how often "nothing is the matter" is said again */
 
-/* A message between nodes, to every other node that holds the job. */
-static void send_event(struct sim *s, uint32_t from, const struct task *t)
+/* Room for one more event under way, doubled when there is none; NIL: no memory. */
+static uint32_t new_note(struct sim *s)
 {
-	struct node *n = &s->nodes[from];
+	uint32_t index = s->free_note, old = s->nr_notes;
+
+	if (index == NIL) {
+		struct note *more = realloc(s->notes, 2ULL * old * sizeof(*more));
+
+		if (!more) {
+			s->trouble = "out of memory for events";
+			return NIL;
+		}
+		for (uint32_t i = old; i < 2 * old; i++)
+			more[i].next = i + 1 < 2 * old ? i + 1 : NIL;
+		s->notes = more;
+		s->nr_notes = 2 * old;
+		index = old;
+	}
+	s->free_note = s->notes[index].next;
+	return index;
+}
+
+/* The task of a job on a node; NULL: none. */
+static struct task *task_of(struct sim *s, const struct node *n, uint32_t job)
+{
+	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour)
+		if (parallel(&s->tasks[i]) && s->tasks[i].job == job)
+			return &s->tasks[i];
+	return NULL;
+}
+
+/* How things are with a job here, to every other node that holds it. */
+static void send_event(struct sim *s, const struct node *n, const struct task *t)
+{
+	uint64_t *network = &s->streams[DRAW_NETWORK];
 
 	for (uint32_t k = 0; k < s->par.nodes; k++) {
-		struct note *note;
-		uint32_t index = s->free_note;
-		uint64_t *network = &s->streams[DRAW_NETWORK], jitter;
+		uint64_t late = s->par.event_ns;
+		uint32_t note;
 
-		for (uint32_t i = k == from ? NIL : s->nodes[k].tasks; ; i = s->tasks[i].neighbour) {
-			if (i == NIL)
-				goto next;
-			if (parallel(&s->tasks[i]) && s->tasks[i].job == t->job)
-				break;
-		}
+		if (&s->nodes[k] == n || !task_of(s, &s->nodes[k], t->job))
+			continue;
 		s->stats.said++;
-		jitter = s->par.jitter_ns ? (uint64_t)((double)s->par.jitter_ns * uniform(network)) : 0;
+		if (s->par.jitter_ns)
+			late += (uint64_t)((double)s->par.jitter_ns * uniform(network));
 		if (s->par.loss > 0 && uniform(network) <= s->par.loss) {
 			s->stats.lost++;
 			continue;
 		}
-		if (index == NIL) {
-			uint32_t nr = 2 * s->nr_notes;
-			struct note *more = realloc(s->notes, nr * sizeof(*more));
-
-			if (!more) {
-				s->trouble = "out of memory for events";
-				return;
-			}
-			s->notes = more;
-			for (uint32_t i = s->nr_notes; i < nr; i++)
-				more[i].next = i + 1 < nr ? i + 1 : NIL;
-			index = s->nr_notes;
-			s->nr_notes = nr;
-		}
-		note = &s->notes[index];
-		s->free_note = note->next;
-		*note = (struct note){ .job = t->job, .node = from, .to = k, .seq = n->seq, .local = t->said_local,
-				       .stop = t->said_stop };
-		set_timer(s, (struct timer){ .at = s->now + s->par.event_ns + jitter, .what = TIMER_EVENT,
-					     .to = index });
-next:		;
+		note = new_note(s);
+		if (note == NIL)
+			return;
+		s->notes[note] = (struct note){ .job = t->job, .node = (uint32_t)(n - s->nodes), .to = k, .seq = n->seq,
+						.local = t->said_local, .stop = t->said_stop };
+		set_timer(s, (struct timer){ .at = s->now + late, .what = TIMER_EVENT, .to = note });
 	}
 }
 
@@ -71,7 +83,7 @@ static void say(struct sim *s, struct node *n, struct task *t, int again)
 		s->overheard[s->nr_overheard++] = (struct contract_said){
 			.job = t->job, .seq = n->seq, .local = t->said_local, .stop = t->said_stop };
 	else if (s->par.events)
-		send_event(s, (uint32_t)(n - s->nodes), t);
+		send_event(s, n, t);
 }
 
 /* Is it among the jobs stopped on this node's own account: of those wanted, those among the lowest of all stopped? */

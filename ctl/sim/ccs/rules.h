@@ -26,17 +26,9 @@ static struct sim *bare(uint64_t lease)
 	return sim_new(&p, NULL, 0);
 }
 
-static struct task *job_of(struct sim *s, uint32_t job)
-{
-	for (uint32_t i = s->nodes->tasks; i != NIL; i = s->tasks[i].neighbour)
-		if (s->tasks[i].job == job)
-			return &s->tasks[i];
-	return NULL;
-}
-
 static void do_op(struct sim *s, struct node *n, const struct contract_op *op)
 {
-	struct task *t = job_of(s, op->job);
+	struct task *t = task_of(s, s->nodes, op->job);
 
 	switch (op->what) {
 	case OP_HOLD:
@@ -84,7 +76,7 @@ int sim_contract(const struct contract_op *ops, uint32_t n, uint64_t lease, uint
 		for (; from < s->nr_overheard; from++)
 			said[from].op = i;
 		for (uint32_t k = 0; k < 8; k++) {
-			struct task *t = job_of(s, k);
+			struct task *t = task_of(s, s->nodes, k);
 
 			states[8 * i + k] = t ? t->contract : UINT32_MAX;
 		}
@@ -103,14 +95,14 @@ int sim_set_memory(const struct memory_epoch *epochs, uint32_t n, uint32_t *stop
 		const struct memory_epoch *e = &epochs[i];
 
 		for (uint32_t k = 0; k < 8; k++) {	/* first: who goes makes the others' state anew */
-			struct task *t = job_of(s, k);
+			struct task *t = task_of(s, s->nodes, k);
 
 			if (t && !e->jobs[k].held)
 				end_task(s, (uint32_t)(t - s->tasks));
 		}
 		for (uint32_t k = 0; k < 8; k++) {
 			const struct memory_job *job = &e->jobs[k];
-			struct task *t = job_of(s, k);
+			struct task *t = task_of(s, s->nodes, k);
 
 			if (!job->held)
 				continue;
@@ -123,7 +115,7 @@ int sim_set_memory(const struct memory_epoch *epochs, uint32_t n, uint32_t *stop
 		}
 		set_memory(s, s->nodes, (int)e->local_user, (int)e->swapping, e->pool);
 		for (uint32_t k = 0; k < 8; k++) {
-			struct task *t = job_of(s, k);
+			struct task *t = task_of(s, s->nodes, k);
 
 			stops[8 * i + k] = t ? t->order : 0;
 			if (t)		/* what its memory is was only asked, so that it adds up when it goes */
