@@ -26,7 +26,7 @@ MEAN_S = (40 + 160 + 240 + 290 + 1440) / 5
 
 def _one_node(load_: float, jobs: int, **changes: object) -> tuple[float, float, float, float]:
     """Tasks alone on one node: mean service, mean of its square, part of time busy, mean response; s."""
-    scale = 4e-4
+    scale = 2e-4
     given = {"jobs": jobs, "work_scale": scale, "mit_s": scale * MEAN_S / load_, "mpl": 64, "mpl_of": "node"}
     with Simulation("rr", MODEL.complete(ALONE | given | changes), 1) as simulation:
         assert simulation.advance()
@@ -40,18 +40,18 @@ def _one_node(load_: float, jobs: int, **changes: object) -> tuple[float, float,
 @pytest.mark.parametrize("load_", [0.3, 0.6])
 def test_small_quanta_share_the_processor(load_: float) -> None:
     """M/G/1-PS: E[T] = E[S] / (1 - rho), whatever the programs."""
-    service, _, busy, response = _one_node(load_, 150_000, quantum_ms=1)
+    service, _, busy, response = _one_node(load_, 80_000, quantum_ms=1)
     assert busy == pytest.approx(load_, rel=0.02)
     assert response == pytest.approx(service / (1 - busy), rel=0.01)
 
 
 def test_one_at_a_time_is_first_come_first_served() -> None:
     """M/G/1: Pollaczek-Khinchine, with an MPL of 1."""
-    service, square, busy, response = _one_node(0.5, 300_000, mpl=1)
+    service, square, busy, response = _one_node(0.5, 150_000, mpl=1)
     assert response == pytest.approx(service + busy / service * square / 2 / (1 - busy), rel=0.01)
 
 
-CROWDED = {"users": "internet", "locals": 12, "work_scale": 0.05, "workload": "COM_H", "mpl_of": "node",
+CROWDED = {"users": "internet", "locals": 12, "work_scale": 0.03, "workload": "COM_H", "mpl_of": "node",
            "memory_scale": 3.0, "mit_s": 1.0, "stay_short_min": 0.2, "stay_long_min": 1.0, "idle_s": 5.0}  # fmt: skip
 
 
@@ -218,6 +218,38 @@ def test_a_stopped_job_does_not_run_and_goes_on_when_the_user_has_gone() -> None
     with Simulation("ccs", short, 2, jobs) as simulation:
         simulation.advance(until_s=120)
         assert simulation.stats().stops == 0, "without a user nobody is stopped"
+
+
+THREE = [Job(0.0, 1e6, mb * PAGES_MB, 1, 0) for mb in (100, 240, 300)]
+
+
+@pytest.mark.parametrize(("name", "loses"), [("ccs", False), ("rr", True)])
+def test_who_loses_pages(name: str, loses: bool) -> None:
+    """Jobs over their pool take pages from each other, stopped ones first, never from a user; under LRU all lose."""
+    values = MODEL.complete({"nodes": 1, "now": "C(0)", "locals": 1, "users": "internet", "size_from": 1, "size_to": 1,
+                             "stay_short_min": 1e5, "stay_long_min": 1e5, "share_l": 0.25, "mpl": 3})  # fmt: skip
+    fell, stopped_lost, seen = False, False, dict[int, int]()
+    with Simulation(name, values, 3, THREE) as simulation:
+        for step in range(1, 240):
+            simulation.advance(until_s=step / 2)
+            for view in simulation.node(0):
+                before = seen.get(view.job + 100 * view.local, 0)
+                fell |= view.local and view.res < before
+                stopped_lost |= view.state == 2 and view.res < before
+                seen[view.job + 100 * view.local] = view.res
+        assert simulation.stats().faults > 1000
+    assert (fell, stopped_lost) == (loses, not loses)
+
+
+def test_overload_is_that_of_the_tasks_not_stopped() -> None:
+    """FLT decides where they ask for more than there is, and COM elsewhere: never the one, never the other."""
+    for scale, overloaded in ((1e-6, False), (100.0, True)):
+        values = {"memory_scale": scale, "base_mb": 1e-3, "users": "shell", "locals": 0, "memory": "off"}
+        with Simulation("ccs", MODEL.complete(values), 14) as simulation:
+            simulation.advance(events=100_000)
+            stats = simulation.stats()
+            assert stats.parallel_insertions > 1000
+            assert (stats.by_mes, stats.by_flt)[overloaded] == stats.parallel_insertions
 
 
 def test_what_the_governor_kills_is_done_again() -> None:

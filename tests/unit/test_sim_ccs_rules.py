@@ -203,7 +203,7 @@ def _problem(d: Any, rule: str) -> str | None:
 @pytest.mark.parametrize("name", MODEL.policies)
 def test_every_decision_is_the_references(name: str) -> None:
     rule = policy.find_policy(name).rule
-    decided, overtook, overloaded, credited = 0, 0, 0, 0
+    decided, overtook, overloaded, credited, most_faults = 0, 0, 0, 0, 0
     values = MODEL.complete(CROWDED | {"credit": "on" if name in ("ccs", "rr") else "off"})
     with Simulation(name, values, 11, kind=CHECKED) as simulation:
         while decided < 20 * CASES:
@@ -213,8 +213,10 @@ def test_every_decision_is_the_references(name: str) -> None:
                 assert (problem := _problem(d, rule)) is None, problem
                 overtook += d.passed > 0
                 overloaded += d.env.overloaded
+                most_faults = max(most_faults, d.h.flt)
                 credited += CAUSES[d.env.cause] == "credit"
             decided += n
     assert 0.02 * decided < overloaded < 0.98 * decided
     assert (credited > 0) == (values["credit"] == "on")
     assert overtook > 0 or rule == "fifo"
+    assert 5 < most_faults <= 1.08 * 1000 / float(values["fault_ms"]), "FLT: of about a second, of one disk"

@@ -53,7 +53,7 @@ often; users who wait for the machine four times as often; local tasks that slep
 _SPEEDUP = Panel("speedup", "parallel jobs", "average speedup (eq. 7)")
 _SLOWDOWN = Panel("slowdown_local", "local tasks", "slowdown")
 _LATENCY = Panel("scl_p99_ms", "local tasks", "system call latency, 99 %, ms")
-_ccs = partial(Experiment, model=MODEL)
+_ccs = partial(Experiment, model=MODEL, seeds=5)
 
 
 def _stages(suffix: str, at: Mapping[str, Value]) -> Experiment:
@@ -155,7 +155,7 @@ _OTHERS = (
         "Local users and the number of parallel tasks on a node, COM_M",
         lines=_KINDS,
         x="mpl",
-        xs=(1, 2, 3, 4, 5, 6),
+        xs=(1, 2, 3, 4, 6),
         panels=(_SPEEDUP, _SLOWDOWN, _LATENCY, Panel("cpu_load", "nodes", "ready and running tasks")),
         at={"mpl_of": "node"},
         xlabel="MPL of the fastest node",
