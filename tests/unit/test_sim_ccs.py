@@ -150,7 +150,7 @@ def test_messages_take_their_time() -> None:
 def test_the_share_of_a_busy_local_task_is_one_in_one_plus_m_l(m: int, share_l: float) -> None:
     """B-CCS-15: beside m parallel tasks that never wait, whatever L says."""
     values = MODEL.complete({"nodes": 1, "now": "C(0)", "locals": 1, "users": "busy", "share_l": share_l, "mpl": 3,
-                             "size_from": 1, "size_to": 1})  # fmt: skip
+                             "size_from": 1, "size_to": 1, "stay_short_min": 1e5, "stay_long_min": 1e5})  # fmt: skip
     jobs = [Job(0.0, 1e6, 100, 1, 0) for _ in range(m)]
     with Simulation("ccs", values, 1, jobs) as simulation:
         simulation.advance(until_s=5)
@@ -165,7 +165,8 @@ def test_the_share_of_a_busy_local_task_is_one_in_one_plus_m_l(m: int, share_l: 
 def test_a_system_call_waits_for_the_quanta_of_those_ahead(m: int, share_l: float) -> None:
     """Alone not at all; beside m tasks that never wait at most for an epoch's end and the next epoch's m quanta."""
     values = MODEL.complete({"nodes": 1, "now": "C(0)", "locals": 1, "users": "shell", "share_l": share_l,
-                             "switch_us": 0, "size_from": 1, "size_to": 1, "stay_short_min": 1e3})  # fmt: skip
+                             "switch_us": 0, "size_from": 1, "size_to": 1, "stay_short_min": 1e5,
+                             "stay_long_min": 1e5})  # fmt: skip
     jobs = [Job(0.0 if m else 1e5, 1e6, 100, 1, 0) for _ in range(m or 1)]
     with Simulation("ccs", values, 1, jobs) as simulation:
         simulation.advance(until_s=600)
@@ -183,7 +184,8 @@ def test_sleepers_go_ahead_where_credit_is_on() -> None:
     assert found["on"]["scl_ms"] < 0.6 * found["off"]["scl_ms"]
 
 
-FIG3 = {"trial": "fig3", "nodes": 5, "now": "C(0)", "locals": 2, "users": "busy", "place": "first", "share_l": 0.2}
+FIG3 = {"trial": "fig3", "nodes": 5, "now": "C(0)", "locals": 2, "users": "busy", "place": "first", "share_l": 0.2,
+        "stay_short_min": 1e5, "stay_long_min": 1e5}  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "part"), [({}, 5 / 6), ({"events": "off"}, 0.5), ({"loss": 1.0}, 0.5),
@@ -237,7 +239,7 @@ def test_who_loses_pages(name: str, loses: bool) -> None:
                 fell |= view.local and view.res < before
                 stopped_lost |= view.state == 2 and view.res < before
                 seen[view.job + 100 * view.local] = view.res
-        assert simulation.stats().faults > 1000
+        assert simulation.stats().faults > 300
     assert (fell, stopped_lost) == (loses, not loses)
 
 

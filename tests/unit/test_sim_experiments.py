@@ -154,7 +154,7 @@ def test_intervals() -> None:
 
 
 def test_every_claim_of_the_simulator_is_a_row_once() -> None:
-    assert list(CLAIMS) == [f"CSM-{n}" for n in range(1, 41)]
+    assert [claim for claim in CLAIMS if claim.startswith("CSM-")] == [f"CSM-{n}" for n in range(1, 41)]
     for claim in CLAIMS.values():
         for name in claim.experiments:
             find_experiment(name)

@@ -67,14 +67,12 @@ def dedicated_loss(e: Evidence) -> Found:
 
 
 def bears_more(e: Evidence) -> Found:
-    found = {}
+    found, texts = {}, []
     for line in ("dyn", "pred", "ccs"):
-        bearable = [
-            e.mean(line, x, "cpu_load").mean for x in e.xs
-            if e.mean(line, x, SLOWDOWN).mean <= 2 and e.mean(line, x, SCL).mean <= 400
-        ]  # fmt: skip
-        found[line] = max(bearable, default=0.0)
-    shown = ", ".join(f"{n} {v:.2f}" for n, v in found.items())
+        borne = [x for x in e.xs if e.mean(line, x, SLOWDOWN).mean <= 2 and e.mean(line, x, SCL).mean <= 400]
+        found[line] = max((e.mean(line, x, "cpu_load").mean for x in borne), default=0.0)
+        texts.append(f"{line} {found[line]:.2f}, MPL {max(borne, default=0)}")
+    shown = ", ".join(texts)
     return found["ccs"] > max(found["dyn"], found["pred"]), f"greatest CPU load within slowdown 2, SCL 400 ms: {shown}"
 
 

@@ -149,6 +149,9 @@ _ALL = (
     ),
 )
 
+_STAYING: Mapping[str, Value] = {"stay_short_min": 1e5, "stay_long_min": 1e5}
+"""Users who are there for the whole trial."""
+
 _OTHERS = (
     _ccs(
         "ccs-mpl",
@@ -203,7 +206,7 @@ _OTHERS = (
             Panel(f"{job}_N{k}", f"Job_{job[3:]} on N{k}", "part of the CPU")
             for job, k in (("job1", 1), ("job1", 3), ("job2", 3))
         ),
-        at={"trial": "fig3", "nodes": 5, "now": "C(0)", "locals": 2, "users": "busy", "place": "first"},
+        at={**_STAYING, "trial": "fig3", "nodes": 5, "now": "C(0)", "locals": 2, "users": "busy", "place": "first"},
         xlabel="L",
         seeds=3,
     ),
@@ -217,7 +220,7 @@ _OTHERS = (
             Panel(metric, title, "faults a second, 4 nodes", ("Set_Memory",) if metric != "later" else ())
             for metric, title in (("before", "before"), ("after", "after 5 s"), ("later", "in the minute after 10 s"))
         ),
-        at={"trial": "stop", "nodes": 4, "now": "C(0)", "locals": 4, "users": "statistic"},
+        at={**_STAYING, "trial": "stop", "nodes": 4, "now": "C(0)", "locals": 4, "users": "statistic"},
         xlabel="L",
     ),
 )  # fmt: skip
