@@ -232,8 +232,8 @@ def test_who_loses_pages(name: str, loses: bool) -> None:
                              "stay_short_min": 1e5, "stay_long_min": 1e5, "share_l": 0.25, "mpl": 3})  # fmt: skip
     fell, stopped_lost, seen = False, False, dict[int, int]()
     with Simulation(name, values, 3, THREE) as simulation:
-        for step in range(1, 240):
-            simulation.advance(until_s=step / 2)
+        for step in range(1, 1200):
+            simulation.advance(until_s=step / 20)
             for view in simulation.node(0):
                 before = seen.get(view.job + 100 * view.local, 0)
                 fell |= view.local and view.res < before
@@ -243,15 +243,36 @@ def test_who_loses_pages(name: str, loses: bool) -> None:
     assert (fell, stopped_lost) == (loses, not loses)
 
 
-def test_overload_is_that_of_the_tasks_not_stopped() -> None:
-    """FLT decides where they ask for more than there is, and COM elsewhere: never the one, never the other."""
-    for scale, overloaded in ((1e-6, False), (100.0, True)):
-        values = {"memory_scale": scale, "base_mb": 1e-3, "users": "shell", "locals": 0, "memory": "off"}
-        with Simulation("ccs", MODEL.complete(values), 14) as simulation:
-            simulation.advance(events=100_000)
-            stats = simulation.stats()
-            assert stats.parallel_insertions > 1000
-            assert (stats.by_mes, stats.by_flt)[overloaded] == stats.parallel_insertions
+@pytest.mark.parametrize("more", [0, 1])
+def test_overload_is_one_page_more_than_there_is(more: int) -> None:
+    """FLT decides where tasks ask for more than there is, COM elsewhere."""
+    values = MODEL.complete({"nodes": 1, "now": "C(0)", "locals": 0, "size_from": 1, "size_to": 1, "memory": "off"})
+    jobs = [Job(0.0, 1e6, pages, 1, 0) for pages in (100_000, 512 * PAGES_MB - 100_000 + more)]
+    with Simulation("ccs", values, 1, jobs) as simulation:
+        simulation.advance(until_s=10)
+        before = simulation.stats().by_mes, simulation.stats().by_flt
+        simulation.advance(until_s=60)
+        after = simulation.stats().by_mes, simulation.stats().by_flt
+    assert after[more] > before[more] + 100
+    assert after[1 - more] == before[1 - more]
+
+
+def test_flt_is_of_the_last_second() -> None:
+    """Two jobs whose working sets fit in, though they do not: they fault until those are there, and then no more."""
+    values = MODEL.complete({"nodes": 1, "now": "C(0)", "locals": 0, "size_from": 1, "size_to": 1, "memory": "off",
+                             "wrk_sd": 0, "enter": "free", "cluster": 128})  # fmt: skip
+    jobs = [Job(0.0, 1e6, 300 * PAGES_MB, 1, 0) for _ in range(2)]
+    with Simulation("ccs", values, 1, jobs, kind=CHECKED) as simulation:
+        simulation.advance(until_s=5)
+        log, n = simulation.decisions()
+        assert 3 < max(d.h.flt for d in log[0:n]) < simulation.stats().faults
+        simulation.advance(until_s=100)
+        faults = simulation.stats().faults
+        simulation.decisions()
+        simulation.advance(until_s=130)
+        log, n = simulation.decisions()
+        assert n > 20 and simulation.stats().faults == faults
+        assert all(d.env.overloaded and d.h.flt == 0 for d in log[0:n])
 
 
 def test_what_the_governor_kills_is_done_again() -> None:
