@@ -14,6 +14,48 @@ from ctl.sim.evidence import Evidence, about, less
 from ctl.sim.intervals import Mean, paired, slope
 from ctl.sim.params import Value
 
+__all__ = [
+    "SCL",
+    "SLOWDOWN",
+    "SPEEDUP",
+    "Test",
+    "above_three",
+    "by_reading",
+    "drawn",
+    "effect_falls",
+    "epochs_equal",
+    "events_help",
+    "fig3",
+    "gain_grows",
+    "half_costs",
+    "high_constant",
+    "latency_gap",
+    "latency_kept",
+    "latency_unacceptable",
+    "locals_unprotected",
+    "low_alike",
+    "medium_order",
+    "memory_helps",
+    "mno_hurts",
+    "none_deadlocks",
+    "others_above_three",
+    "over_half",
+    "poly_near",
+    "pool_kept",
+    "pred_degrades",
+    "quantum_costs",
+    "quantum_helps",
+    "quarter_costs",
+    "relative",
+    "rq_doubles",
+    "rq_slowdown",
+    "slow_mpl",
+    "slowdown_by_l",
+    "stop_ends_paging",
+    "whole_disturbs",
+    "zhang",
+]
+
 Test = Callable[..., Found]
 SPEEDUP, SLOWDOWN, SCL = "speedup", "slowdown_local", "scl_p99_ms"
 TRADITIONAL = ("implicit", "dyn", "pred")
