@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ctl.errors import USAGE, CoschedError
+from ctl.sim.ccs import claims as ccs_claims
+from ctl.sim.ccs import experiments as ccs_experiments
+from ctl.sim.ccs import model as ccs_model
 from ctl.sim.claim import Claim
 from ctl.sim.csm import claims as csm_claims
 from ctl.sim.csm import experiments as csm_experiments
@@ -37,6 +40,7 @@ MODELS: Mapping[str, Model] = {
     model.name: model
     for model in (
         csm_model.MODEL,
+        ccs_model.MODEL,
         dcndc_model.MODEL,
         loadshare_model.KNOWN,
         loadshare_model.UNKNOWN,
@@ -47,6 +51,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         *csm_experiments.EXPERIMENTS,
+        *ccs_experiments.EXPERIMENTS,
         *dcndc_experiments.EXPERIMENTS,
         *loadshare_experiments.EXPERIMENTS,
         *parpar_experiments.EXPERIMENTS,
@@ -56,6 +61,7 @@ CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
     for claim in (
         *csm_claims.CLAIMS,
+        *ccs_claims.CLAIMS,
         *dcndc_claims.CLAIMS,
         *loadshare_claims.CLAIMS,
         *parpar_claims.CLAIMS,
