@@ -3,6 +3,8 @@
 #ifndef SIM_DECISION_H
 #define SIM_DECISION_H
 
+#include <stdint.h>
+
 #include "insert_rq.h"
 
 /* cdef begin */
@@ -11,8 +13,9 @@
 struct sim_decision {
 	struct insert_env env;
 	struct rq_task	h, running;
-	struct rq_task	queue[SIM_LOG_QUEUE];	/* head first, before the insertion */
+	struct rq_task	queue[SIM_LOG_QUEUE];	/* head first, without h, before the insertion */
 	uint32_t	has_running, nr;
+	uint32_t	start;			/* how many were ahead of h, in engines that move queued tasks */
 	uint32_t	position, passed, preempt, charged_running;
 };
 /* cdef end */
