@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from ctl.cli_common import JSON, Group, emit, table
+from ctl.cli_sim_workload import workload
 from ctl.errors import FAILED, USAGE, CoschedError
 
 __all__ = ["sim"]
@@ -246,3 +247,6 @@ def calibrate(
     tell = click.echo
     load = find(values, mem_load, tasks_per_node, seeds=seeds, workers=workers or pool.default_workers(), tell=tell)
     click.echo(f"mit_s={load.mit_s:.5g} local_share={load.local_share:.6g}")
+
+
+sim.add_command(workload)

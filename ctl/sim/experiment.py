@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ctl.sim.params import Model, Value
 from ctl.sim.store import Run
@@ -46,6 +47,7 @@ class Experiment:
     xlabel: str = ""
     log: bool = False  # the x axis is
     seeds: int = 10
+    draw: Callable[[Any], Any] | None = None  # of results by line and x: a Figure of its own, instead of plots.py's
 
 
 def runs(

@@ -2,7 +2,7 @@
 """The engines, each compiled when it is first needed and kept under its content's digest.
 
 An engine is a folder NAME here: engine.c, and sim.h with what Python sees of it between the "cdef" marks. What engines
-share (random.h, native.h) is beside this file; those that order queues include bpf/insert_rq.h.
+share (random.h, native.h, ready_queue.h, ...) is beside this file; those that order queues include bpf/insert_rq.h.
 
 >>> engine = load("csm")
 >>> engine.ffi.sizeof("struct rq_task")
@@ -96,7 +96,8 @@ def _compile(name: str, flags: tuple[str, ...], out: Path) -> None:
 def _declarations(name: str) -> str:
     parts = [(_CDEF, _HERE / "native.h"), (_CDEF, _HERE / name / "sim.h")]
     if _orders(name):
-        parts = [(_CDEF, _bpf_dir() / "cosched.h"), (_ENV, _bpf_dir() / "insert_rq.h"), *parts]
+        order = [(_CDEF, _bpf_dir() / "cosched.h"), (_ENV, _bpf_dir() / "insert_rq.h"), (_CDEF, _HERE / "decision.h")]
+        parts = order + parts
     found = []
     for pattern, path in parts:
         match = pattern.search(path.read_text())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ def draw(experiment: Experiment, results: Results, where: Path) -> list[Path]:
 
     matplotlib.use("Agg")
     matplotlib.rcParams |= {"svg.hashsalt": "cosched", "font.size": 9, "figure.dpi": 130}
-    figure = _sweep(experiment, results) if experiment.panels else _traces(experiment, results)
+    drawn = experiment.draw or partial(_sweep if experiment.panels else _traces, experiment)
+    figure = drawn(results)
     replications = min((len(point) for point in results.values()), default=0)
     figure.suptitle(f"{experiment.title} ({replications} replications)" if experiment.panels else experiment.title)
     where.mkdir(parents=True, exist_ok=True)

@@ -121,7 +121,7 @@ static double normal(uint64_t *stream)
 }
 
 /* hyper-exponential of two branches with balanced means (cv >= 1); cv 0 is constant */
-static double hyperexponential(uint64_t *stream, double mean, double cv)
+static inline double hyperexponential(uint64_t *stream, double mean, double cv)
 {
 	double square = cv * cv, p;
 

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ctl.errors import USAGE, CoschedError
+from ctl.sim.ccs import claims as ccs_claims
+from ctl.sim.ccs import experiments as ccs_experiments
+from ctl.sim.ccs import model as ccs_model
 from ctl.sim.claim import Claim
 from ctl.sim.csm import claims as csm_claims
 from ctl.sim.csm import experiments as csm_experiments
@@ -25,6 +28,9 @@ from ctl.sim.loadshare import claims as loadshare_claims
 from ctl.sim.loadshare import experiments as loadshare_experiments
 from ctl.sim.loadshare import model as loadshare_model
 from ctl.sim.params import Model
+from ctl.sim.parpar import claims as parpar_claims
+from ctl.sim.parpar import experiments as parpar_experiments
+from ctl.sim.parpar import model as parpar_model
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "MODELS", "find_claims", "find_experiment", "find_model", "from_toml"]
 
@@ -34,25 +40,31 @@ MODELS: Mapping[str, Model] = {
     model.name: model
     for model in (
         csm_model.MODEL,
+        ccs_model.MODEL,
         dcndc_model.MODEL,
         loadshare_model.KNOWN,
         loadshare_model.UNKNOWN,
+        parpar_model.MODEL,
     )
 }
 EXPERIMENTS: Mapping[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         *csm_experiments.EXPERIMENTS,
+        *ccs_experiments.EXPERIMENTS,
         *dcndc_experiments.EXPERIMENTS,
         *loadshare_experiments.EXPERIMENTS,
+        *parpar_experiments.EXPERIMENTS,
     )
 }
 CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
     for claim in (
         *csm_claims.CLAIMS,
+        *ccs_claims.CLAIMS,
         *dcndc_claims.CLAIMS,
         *loadshare_claims.CLAIMS,
+        *parpar_claims.CLAIMS,
     )
 }
 

@@ -79,7 +79,7 @@ def test_a_file_changes_parameters_and_set_changes_the_files(tmp_path: Path) -> 
     ("arguments", "says"),
     [
         (("run", "csm", "--policy", "sdca"), "model csm has no policy 'sdca': known are rr, pred"),
-        (("run", "ccs", "--policy", "rr"), "there is no model 'ccs'"),
+        (("run", "cms", "--policy", "rr"), "there is no model 'cms'"),
         (("experiment", "csm-fig3"), "there is no experiment 'csm-fig3'"),
         (("claims", "CSM-99"), "there is no claim 'CSM-99'"),
     ],

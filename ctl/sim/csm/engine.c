@@ -102,7 +102,7 @@ static void dispatch(struct sim *s, struct node *n)
 		s->stats.dispatches++;
 		s->stats.de[t->rq.de < SIM_DE_MAX ? t->rq.de : SIM_DE_MAX - 1]++;
 		t->last_run = s->now;
-		if (refers_to_missing(s, t)) {
+		if (refers_to_missing(t, s->par.refs)) {
 			begin_fault(s, n, index);
 			continue;
 		}

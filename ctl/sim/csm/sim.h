@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "decision.h"
+
 /* cdef begin */
 #define SIM_DE_MAX	65	/* histogram of de at dispatch; the last bucket is "so often or oftener" */
 
@@ -118,16 +120,6 @@ struct sim_view {
 	uint32_t	job, class_;
 	uint32_t	vir, res, wrk, faults;
 	uint64_t	cpu_ns;
-};
-
-/* One insertion as it was decided, in engines that check themselves (SIM_CHECK). */
-#define SIM_LOG_QUEUE	32
-struct sim_decision {
-	struct insert_env env;
-	struct rq_task	h, running;
-	struct rq_task	queue[SIM_LOG_QUEUE];	/* head first, before the insertion */
-	uint32_t	has_running, nr;
-	uint32_t	position, passed, preempt, charged_running;
 };
 
 /* An operation on one node's memory, in engines that check themselves. */

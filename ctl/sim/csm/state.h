@@ -138,20 +138,7 @@ static inline uint32_t real_nodes(const struct sim *s)
 	return s->par.nodes / s->par.cpus;
 }
 
-/* The tournament: the node whose CPU has the earliest event, ties to the lowest node. */
-static inline void cpu_at(struct sim *s, uint32_t node, uint64_t time)
-{
-	uint32_t i = s->leaves + node;
-	uint64_t least = time == NEVER ? NEVER : time << s->shift | node;
-
-	s->tree[i] = least;
-	for (; i > 1; i >>= 1) {
-		uint64_t other = s->tree[i ^ 1];
-
-		least = other < least ? other : least;
-		s->tree[i >> 1] = least;
-	}
-}
+#include "tournament.h"
 
 /* Sums over time, up to now. Called before anything they add up changes. */
 static void areas(struct sim *s)

@@ -69,17 +69,6 @@ struct sim_stats {
 	double		task_area;		/* tasks x s */
 };
 
-/* One decision as it was taken, in engines that check themselves (SIM_CHECK). */
-#define SIM_LOG_QUEUE	32
-struct sim_decision {
-	struct insert_env env;
-	struct rq_task	h, running;
-	struct rq_task	queue[SIM_LOG_QUEUE];	/* head first, without h */
-	uint32_t	has_running, nr;
-	uint32_t	start;			/* how many were ahead of h */
-	uint32_t	position, passed, preempt, charged_running;
-};
-
 typedef struct sim sim;
 sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script);
 void sim_free(sim *s);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "insert_rq.h"
+#include "decision.h"
 #include "sim.h"
 #include "native.h"
 #include "random.h"

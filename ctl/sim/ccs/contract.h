@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The social contract on one node: Set_Quantum (CCS Alg. 2) and Set_Memory
+ * (CCS Alg. 3, with B-CCS-6, 8 and 9). The rules are those of
+ * ctl/node/set_quantum.py and ctl/node/set_memory.py; tests compare them.
+ */
+#ifndef SIM_CONTRACT_H
+#define SIM_CONTRACT_H
+
+#include "state.h"
+
+#define QUIET		2	/* epochs without a page coming back until a job may go on */
+#define MOST_QUIET	32
+#define SETTLE		2	/* epochs in which the pages of one that goes on come back */
+#define PAGING_S	4	/* page faults a second from which on a node swaps */
+
+/* What a task gets at a time (CCS Alg. 2, eq. 3); L counts once (B-CCS-14). 0 where it is stopped. */
+static uint64_t quantum_of(const struct sim_params *p, double weight, int user, int is_parallel, uint32_t state)
+{
+	double whole = (double)p->quantum_ns / weight, part;
+
+	if (state == STATE_STOPPED)
+		return 0;
+	if (!p->set_quantum)
+		return p->quantum_ns;
+	if (!is_parallel || (!user && state != STATE_SLOWED))
+		return (uint64_t)(whole + 0.5);
+	part = whole * p->share_l;
+	return part < MIN_SLICE_NS ? MIN_SLICE_NS : (uint64_t)(part + 0.5);
+}
+
+/* MPL(N_k) = MPL(N_max) W(N_k), the integer part, at least 1 (CCS eq. 4, B-CCS-22) */
+static uint32_t mpl_of(uint32_t mpl, double weight)
+{
+	uint32_t bound = (uint32_t)(mpl * weight + 1e-9);
+
+	return bound ? bound : 1;
+}
+
+/* M_Paral = min M * L (CCS eq. 5) */
+static uint32_t pool_of(const struct sim *s)
+{
+	return (uint32_t)(s->smallest * s->par.share_l);
+}
+
+/* Is it the will of another node that this one is stopped? */
+static int stopped_elsewhere(struct sim *s, const struct task *t)
+{
+	const struct peer *peers = peers_of(s, t);
+
+	for (uint32_t k = 0; k < s->par.nodes; k++)
+		if (peers[k].stop)
+			return 1;
+	return 0;
+}
+
+static void take_stop_back(struct sim *s, struct task *t, uint32_t patience)
+{
+	t->order = 0;
+	t->patience = patience;
+	s->stats.resumes++;
+}
+
+/* The task that was stopped next after `order`; NULL: none. */
+static struct task *next_stop(struct sim *s, const struct node *n, uint32_t order)
+{
+	struct task *found = NULL;
+
+	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {
+		struct task *t = &s->tasks[i];
+
+		if (t->order > order && (!found || t->order < found->order))
+			found = t;
+	}
+	return found;
+}
+
+/* Take back stops (B-CCS-8); did any? */
+static int let_go_on(struct sim *s, struct node *n, int user, uint64_t used, uint32_t pool)
+{
+	struct task *first = next_stop(s, n, 0), *t;
+	uint32_t wait;
+
+	if (!first)
+		return 0;
+	if (!user) {
+		while ((t = next_stop(s, n, 0)))
+			take_stop_back(s, t, QUIET);
+		return 1;
+	}
+	for (t = first; t; t = next_stop(s, n, t->order)) {
+		if (used + t->stop_need <= pool) {
+			take_stop_back(s, t, QUIET);
+			return 1;
+		}
+	}
+	wait = first->patience ? first->patience : QUIET;
+	if (n->quiet < wait)
+		return 0;
+	take_stop_back(s, first, 2 * wait < MOST_QUIET ? 2 * wait : MOST_QUIET);
+	n->quiet = 0;
+	n->settling = SETTLE;
+	return 1;
+}
+
+/* stoptask := the parallel task with the largest RMS (CCS Alg. 3) */
+static void stop_largest(struct sim *s, struct node *n)
+{
+	struct task *largest = NULL;
+
+	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {
+		struct task *t = &s->tasks[i];
+
+		if (!parallel(t) || t->order || stopped_elsewhere(s, t))
+			continue;
+		if (!largest || t->res > largest->res || (t->res == largest->res && t->job > largest->job))
+			largest = t;
+	}
+	if (!largest)
+		return;
+	largest->order = ++n->order;
+	largest->stop_need = largest->vir;
+	s->stats.stops++;
+}
+
+/* Once an epoch: who is to be stopped, who may go on? Leaves it in the tasks' order. */
+static void set_memory(struct sim *s, struct node *n, int user, int swapping, uint32_t pool)
+{
+	uint32_t settling = n->settling;
+	uint64_t used = 0;
+	int went_on;
+
+	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour)
+		if (parallel(&s->tasks[i]) && s->tasks[i].contract != STATE_STOPPED)
+			used += s->tasks[i].vir;
+	n->quiet = swapping ? 0 : n->quiet < MOST_QUIET ? n->quiet + 1 : MOST_QUIET;
+	n->settling = settling ? settling - 1 : 0;
+	went_on = let_go_on(s, n, user, used, pool);
+	if (!went_on && !settling && swapping && user && used >= pool)
+		stop_largest(s, n);
+}
+
+#endif /* SIM_CONTRACT_H */

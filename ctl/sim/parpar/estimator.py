@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How much memory a job will use, by its previous runs (ParPar §2.1).
+
+A job is told by executable, number of nodes and user; where there is nothing of these, by executable and nodes, then by
+executable (§2.1.1). What is kept of each is the number of runs, the sum of their memory, of its squares, and the most
+(B-PP-5), for this month and the last (§2.1.2). The estimate is the smaller of the most and the mean plus three standard
+deviations (§2.1.3). The unit of memory is the caller's; a job's is that of its largest process (B-PP-6).
+
+>>> estimator = Estimator()
+>>> kind = Kind(1, 4, 7)
+>>> for at, memory in enumerate((10.0, 30.0)):
+...     estimator.observe(kind, memory, float(at))
+>>> estimator.estimate(kind, 5.0), estimator.estimate(Kind(1, 8, 9), 5.0), estimator.estimate(Kind(2, 4, 7), 5.0)
+(30.0, 30.0, None)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+__all__ = ["Estimator", "Kind"]
+
+
+class Kind(NamedTuple):
+    """What tells a job: numbers of the executable and the user, and how many nodes."""
+
+    path: int | None
+    nodes: int
+    user: int | None
+
+
+class _Runs:
+    """What is kept of the runs of a period."""
+
+    __slots__ = ("most", "n", "squares", "total")
+
+    def __init__(self) -> None:
+        self.n, self.total, self.squares, self.most = 0, 0.0, 0.0, 0.0
+
+    def add(self, memory: float) -> None:
+        self.n += 1
+        self.total += memory
+        self.squares += memory * memory
+        self.most = max(self.most, memory)
+
+
+class _Entry:
+    """This period's runs and the last one's."""
+
+    __slots__ = ("last", "period", "this")
+
+    def __init__(self, period: int) -> None:
+        self.period, self.this, self.last = period, _Runs(), _Runs()
+
+    def age(self, period: int) -> None:
+        """At a period's end, this becomes last; what is older is forgotten."""
+        if period > self.period:
+            self.last = self.this if period == self.period + 1 else _Runs()
+            self.this, self.period = _Runs(), period
+
+
+class Estimator:
+    """The store, and the estimate; §2.1.3's three deviations and §2.1.2's month may be others."""
+
+    def __init__(self, deviations: float = 3.0, period_s: float = 30 * 86400.0) -> None:
+        """Begin with nothing known."""
+        self._deviations, self._period_s = deviations, period_s
+        self._entries: dict[tuple[Any, ...], _Entry] = {}
+
+    @staticmethod
+    def _keys(kind: Kind) -> tuple[tuple[Any, ...], ...]:
+        return tuple(kind), (kind.path, kind.nodes), (kind.path,)
+
+    def observe(self, kind: Kind, memory: float, at_s: float) -> None:
+        """A run of this kind has ended at that time and had used so much."""
+        period = int(at_s // self._period_s)
+        for key in self._keys(kind):
+            entry = self._entries.setdefault(key, _Entry(period))
+            entry.age(period)
+            entry.this.add(memory)
+
+    def estimate(self, kind: Kind, at_s: float) -> float | None:
+        """What a job of this kind will use; None if nothing like it has run in this period or the last."""
+        period = int(at_s // self._period_s)
+        for key in self._keys(kind):
+            entry = self._entries.get(key)
+            if entry is None:
+                continue
+            entry.age(period)
+            if entry.this.n + entry.last.n:
+                return self._of(entry)
+            del self._entries[key]
+        return None
+
+    def _of(self, entry: _Entry) -> float:
+        n = entry.this.n + entry.last.n
+        mean = (entry.this.total + entry.last.total) / n
+        variance = max((entry.this.squares + entry.last.squares) / n - mean * mean, 0.0)
+        return min(max(entry.this.most, entry.last.most), mean + self._deviations * math.sqrt(variance))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A job log as a model's parameter: what a run is kept by is the log's content, not where the file is.
+
+A path that is given is read and becomes "swf:" and the SHA-256 of what is in it, unpacked; that is the parameter's
+value and so a part of the run's key. Where the file was, this process remembers for the run that reads it. The same
+log elsewhere, or packed with gzip, is the same run; a changed log is another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from ctl.errors import USAGE, CoschedError
+from ctl.sim.params import Parameter, Value
+from ctl.sim.workloads import swf
+
+__all__ = ["TraceParameter", "log_of"]
+
+_PREFIX = "swf:"
+_paths: dict[str, Path] = {}
+
+
+class TraceParameter(Parameter):
+    """The path of a log in the Standard Workload Format, or nothing."""
+
+    @property
+    def range(self) -> str:
+        """What is allowed, in words."""
+        return "a file in the Standard Workload Format, or nothing"
+
+    def check(self, value: object) -> Value:
+        """ "" or the content's digest; raises CoschedError (status 2) if there is no such file."""
+        if value == "" or (isinstance(value, str) and value in _paths):
+            return str(value)
+        if not isinstance(value, (str, Path)):
+            raise CoschedError(f"parameter {self.name} cannot be {value!r}: allowed is {self.range}", USAGE)
+        if str(value).startswith(_PREFIX):
+            raise CoschedError(f"parameter {self.name}: no file of content {value} was given to this command", USAGE)
+        digest = _PREFIX + hashlib.sha256(swf.content(Path(value))).hexdigest()
+        _paths[digest] = Path(value).resolve()
+        return digest
+
+
+@cache
+def log_of(value: str) -> swf.Log:
+    """The log that a value of a TraceParameter stands for; malformed lines are left out."""
+    return swf.read(_paths[value], skip_malformed=True)
