@@ -42,6 +42,20 @@ def load_and_unload() -> None:
     assert not Path(f"/proc/{pid}").exists(), f"agent {pid} still there after unload"
 
 
+def prompt() -> None:
+    """The agent's loop runs before all others, no thread or process that it starts does, and its memory is locked."""
+    with agent(sensors=True) as pid, spawned("ctl", "run", "--job", "j", "--", "sleep", "100") as job:
+        threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+        first = [tid for tid in threads if os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR]
+        ktap.expect(first, [pid], f"threads before all others, of {len(threads)}")
+        ktap.expect(os.sched_getscheduler(job.pid), os.SCHED_OTHER, "a job's class")
+        sizes = dict(line.split(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        resident, locked = (int(sizes[name].split()[0]) for name in ("VmRSS", "VmLck"))
+        ktap.note(f"{resident} KB resident, {locked} KB may not be paged out once they are there")
+        assert locked > resident / 2, "its memory is not locked"
+        assert resident < 120 << 10, "the sensors' compiler is still in memory"
+
+
 def wrong_requests() -> None:
     """What is wrong is refused in one sentence with status 2, and changes nothing."""
     refused("unload", words=("not running", "ctl load"))
@@ -122,6 +136,7 @@ def followed() -> None:
 if __name__ == "__main__":
     ktap.run(
         load_and_unload,
+        prompt,
         wrong_requests,
         another_scheduler,
         jobs_come_and_go,
