@@ -5,5 +5,5 @@ A folder is a model: its parameters, its engine (C, compiled when it is first ne
 What is beside the folders serves all of them: results are kept, plots drawn, claims judged. Nothing here touches a
 kernel.
 
-    params, claim, experiment ◄── csm, ... ◄── registry ◄── pool, claims
+    params, claim, experiment, engine ◄── csm, ... ◄── registry ◄── pool, claims
 """

@@ -10,6 +10,7 @@
 /* cdef begin */
 /* One insertion as it was decided, in engines that check themselves (SIM_CHECK). */
 #define SIM_LOG_QUEUE	32
+#define SIM_LOG_ROOM	16384
 struct sim_decision {
 	struct insert_env env;
 	struct rq_task	h, running;

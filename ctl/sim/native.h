@@ -14,5 +14,11 @@ const struct sim_size *sim_sizes(void);
 /* cdef end */
 
 #define SIM_SIZE(type)	{ #type, sizeof(type) }
+#define SIM_SIZES(...)	const struct sim_size *sim_sizes(void)				\
+{											\
+	static const struct sim_size sizes[] = { __VA_ARGS__, { 0 } };			\
+											\
+	return sizes;									\
+}
 
 #endif /* SIM_NATIVE_H */

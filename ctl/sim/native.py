@@ -2,7 +2,7 @@
 """The engines, each compiled when it is first needed and kept under its content's digest.
 
 An engine is a folder NAME here: engine.c, and sim.h with what Python sees of it between the "cdef" marks. What engines
-share (random.h, native.h, ready_queue.h, ...) is beside this file; those that order queues include bpf/insert_rq.h.
+share (engine.h, interface.h, ready_queue.h, ...) is beside this file; those that order queues include bpf/insert_rq.h.
 
 >>> engine = load("csm")
 >>> engine.ffi.sizeof("struct rq_task")

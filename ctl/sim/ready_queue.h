@@ -67,7 +67,7 @@ static void count_insertion(struct sim *s, const struct task *h, enum insert_pla
 static struct sim_decision *log_situation(struct sim *s, const struct node *n, const struct task *h)
 {
 #ifdef SIM_CHECK
-	if (s->log && s->nr_log < (1U << 14) && n->nr <= SIM_LOG_QUEUE) {
+	if (s->log && s->nr_log < SIM_LOG_ROOM && n->nr <= SIM_LOG_QUEUE) {
 		struct sim_decision *d = &s->log[s->nr_log++];
 
 		*d = (struct sim_decision){ .env = s->env, .h = h->rq, .has_running = n->running != NIL };

@@ -6,6 +6,20 @@
 #ifndef SIM_TOURNAMENT_H
 #define SIM_TOURNAMENT_H
 
+/* For so many nodes, none of which has an event yet; -1: no memory. */
+static int make_tournament(struct sim *s, uint32_t nodes)
+{
+	for (s->leaves = 1; s->leaves < nodes; s->leaves *= 2)
+		s->shift++;
+	if (s->leaves < 2)
+		s->leaves = 2;
+	s->tree = malloc(2ULL * s->leaves * sizeof(*s->tree));
+	if (!s->tree)
+		return -1;
+	memset(s->tree, 0xff, 2ULL * s->leaves * sizeof(*s->tree));
+	return 0;
+}
+
 /* The tournament: the node whose CPU has the earliest event, ties to the lowest node. */
 static inline void cpu_at(struct sim *s, uint32_t node, uint64_t time)
 {

@@ -23,7 +23,8 @@ from ctl.node.set_quantum import MIN_QUANTUM_MS, mpl_bound, quanta
 from ctl.sim.ccs.model import MODEL
 from ctl.sim.ccs.simulation import Simulation
 from ctl.sim.native import CHECKED, load
-from tests.reference.insert_rq import CAUSES, Env, Task, insert_RQ
+from tests.reference.insert_rq import CAUSES
+from tests.unit.sim_decisions import problem
 
 CASES = int(os.environ.get("COSCHED_SIM_CASES", "300"))
 JOBS = 8
@@ -180,26 +181,6 @@ CROWDED = {
 }  # fmt: skip
 
 
-def _task(t: Any, tid: int) -> Task:
-    return Task(
-        tid, parallel=bool(t.flags & 1), credit=bool(t.flags & 2), de=t.de, mes=t.mes, com=t.com, rec=t.rec, flt=t.flt
-    )
-
-
-def _problem(d: Any, rule: str) -> str | None:
-    """What the engine did otherwise than the reference, if anything."""
-    queue = [_task(d.queue[i], i) for i in range(d.nr)]
-    running = _task(d.running, -1) if d.has_running else None
-    env = Env(rule, CAUSES[d.env.cause], bool(d.env.overloaded), d.env.mnol, d.env.mnod, walk_max=1000)
-    task = _task(d.h, 99)
-    said = insert_RQ(queue, task, running, env)
-    did = (d.position, bool(d.preempt), bool(d.charged_running))
-    if said.overtaken:
-        assert said.overtaken == tuple(range(d.nr - 1, d.position - 1, -1))
-    same = did == (said.position, said.preempt, said.charged_running)
-    return None if same else f"{did} instead of {said} for {task} into {queue}, running {running}, {env}"
-
-
 @pytest.mark.parametrize("name", MODEL.policies)
 def test_every_decision_is_the_references(name: str) -> None:
     rule = policy.find_policy(name).rule
@@ -210,7 +191,7 @@ def test_every_decision_is_the_references(name: str) -> None:
             assert not simulation.advance(events=10_000)
             log, n = simulation.decisions()
             for d in log[0:n]:
-                assert (problem := _problem(d, rule)) is None, problem
+                assert (wrong := problem(d, rule)) is None, wrong
                 overtook += d.passed > 0
                 overloaded += d.env.overloaded
                 most_faults = max(most_faults, d.h.flt)

@@ -66,7 +66,7 @@ def test_a_pause_changes_nothing_and_policies_meet_the_same_tasks() -> None:
     for name in ("sdca", "implicit"):
         with Simulation(name, values, 4) as simulation:
             at = 0
-            while not simulation.advance(until_ns=at):
+            while not simulation.advance(until_s=at / 1e9):
                 at += 7 * U
             assert metrics(simulation.stats()) == run(name, values, 4)
             met.append([(r.arrived, r.service, r.parallel) for r in simulation.records()][:400])

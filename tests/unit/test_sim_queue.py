@@ -7,7 +7,6 @@ COSCHED_SIM_DECISIONS=1000000 decides so many (a minute), the default is a sampl
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from ctl import policy
 from ctl.sim.csm.model import MODEL
 from ctl.sim.csm.simulation import Simulation
 from ctl.sim.native import CHECKED
-from tests.reference.insert_rq import CAUSES, Decision, Env, Task, insert_RQ
+from tests.unit.sim_decisions import decided, problem
 
 POLICIES = MODEL.policies
 EACH = int(os.environ.get("COSCHED_SIM_DECISIONS", "24000")) // len(POLICIES)
@@ -23,23 +22,6 @@ CROWDED = {
     "nodes": 16, "jobs": 100_000, "memory": 8000, "mest": 2000, "mit_s": 1.2, "local_share": 0.9, "tc_local_s": 20,
     "tc_small_s": 40, "tc_large_s": 60, "mfreq_ms": 60, "mnol": 2, "mnod": 3,
 }  # fmt: skip
-
-
-def _task(t: Any, tid: int) -> Task:
-    return Task(tid, parallel=bool(t.flags & 1), de=t.de, mes=t.mes, com=t.com, rec=t.rec, flt=t.flt)
-
-
-def _problem(d: Any, rule: str) -> str | None:
-    """What the engine did otherwise than the reference, if anything."""
-    queue = [_task(d.queue[i], i) for i in range(d.nr)]
-    running = _task(d.running, -1) if d.has_running else None
-    env = Env(rule, CAUSES[d.env.cause], bool(d.env.overloaded), d.env.mnol, d.env.mnod, walk_max=1000)
-    task = _task(d.h, 99)
-    said = insert_RQ(queue, task, running, env)
-    on_top = said.position == 0 and not said.overtaken  # nobody is charged
-    overtaken = tuple(range(d.nr - 1, d.position - 1, -1))
-    did = Decision(d.position, () if on_top else overtaken, bool(d.preempt), bool(d.charged_running), bounded=False)
-    return None if did == said else f"{did} instead of {said} for {task} into {queue}, running {running}, {env}"
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -51,7 +33,7 @@ def test_every_decision_is_the_references(name: str) -> None:
             assert not simulation.advance(events=10_000)
             log, n = simulation.decisions()
             for d in log[0 : min(n, EACH - decided)]:
-                assert (problem := _problem(d, rule)) is None, problem
+                assert (wrong := problem(d, rule)) is None, wrong
                 overtook += d.passed > 0
                 preempted += d.preempt
                 overloaded += d.env.overloaded
@@ -89,9 +71,7 @@ def test_what_a_decision_leaves_is_what_the_next_one_finds(name: str) -> None:
             if left is not None:
                 assert found == left[len(left) - len(found) :]
             assert d.h.de == 0
-            env = Env(rule, CAUSES[d.env.cause], bool(d.env.overloaded), d.env.mnol, d.env.mnod, walk_max=1000)
-            running = _task(d.running, -1) if d.has_running else None
-            said = insert_RQ([_task(d.queue[i], i) for i in range(d.nr)], _task(d.h, 99), running, env)
+            said = decided(d, rule)
             left = [(flags, de + (i in said.overtaken)) for i, (flags, de) in enumerate(found)]
             if said.preempt:
                 left.insert(said.position, (d.running.flags, d.running.de + said.charged_running))

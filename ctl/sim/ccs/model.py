@@ -10,6 +10,7 @@ from typing import Any
 from ctl.sim.ccs import trials
 from ctl.sim.ccs.params import PARAMETERS, check
 from ctl.sim.ccs.simulation import Simulation, metrics
+from ctl.sim.engine import to_the_end
 from ctl.sim.params import Model, Value
 
 __all__ = ["MODEL", "run"]
@@ -24,9 +25,7 @@ def run(
     if values["trial"] != "none":
         return trials.run(name, values, seed)
     with Simulation(name, values, seed, kind=kind) as simulation:
-        while not simulation.advance(events=_EVENTS):
-            if stop is not None and stop.is_set():
-                raise KeyboardInterrupt
+        to_the_end(simulation, stop, _EVENTS)
         return metrics(simulation)
 
 

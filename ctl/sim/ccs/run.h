@@ -3,6 +3,8 @@
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
+#include "interface.h"
+
 static inline void check_nodes(struct sim *s)
 {
 #ifdef SIM_CHECK
@@ -108,7 +110,6 @@ int sim_run(struct sim *s, uint64_t until, uint64_t events)
 
 static void make_nodes(struct sim *s)
 {
-	memset(s->tree, 0xff, 2ULL * s->leaves * sizeof(*s->tree));
 	s->smallest = UINT32_MAX;
 	for (uint32_t k = 0; k < s->par.nodes; k++) {
 		struct node *n = &s->nodes[k];
@@ -133,35 +134,27 @@ static void first_timers(struct sim *s)
 
 struct sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script)
 {
-	struct sim *s = calloc(1, sizeof(*s));
+	struct sim *s = new_sim(params);
 	uint64_t at = 0;
 
 	if (!s)
 		return NULL;
-	if (!log_inv[0])
-		log_tables();
-	s->par = *params;
 	s->env = (struct insert_env){ .rule = params->rule, .mnol = params->mnol, .mnod = params->mnod };
 	s->nr_all = nr_script ? nr_script : params->jobs;
 	s->nr_tasks = params->nodes * (params->mpl + 1);
 	for (uint32_t i = 0; i < nr_script; i++)
 		s->nr_tasks += script[i].size;
-	for (s->leaves = 1; s->leaves < params->nodes; s->leaves *= 2)
-		s->shift++;
-	if (s->leaves < 2)
-		s->leaves = 2;
 	s->room_timers = 1024;
 	s->nr_notes = 64;
 	s->waiting = s->last_waiting = NIL;
 	s->bound = s->stats.least_jobs = params->mpl;
-	s->tree = malloc(2ULL * s->leaves * sizeof(*s->tree));
 	s->timers = malloc(s->room_timers * sizeof(*s->timers));
 	s->notes = malloc(s->nr_notes * sizeof(*s->notes));
 	s->nodes = calloc(params->nodes, sizeof(*s->nodes));
 	s->tasks = calloc(s->nr_tasks, sizeof(*s->tasks));
 	s->peers = calloc((uint64_t)s->nr_tasks * params->nodes, sizeof(*s->peers));
 	s->jobs = calloc(s->nr_all + 1ULL, sizeof(*s->jobs));
-	if (!s->tree || !s->timers || !s->notes || !s->nodes || !s->tasks || !s->peers || !s->jobs) {
+	if (make_tournament(s, params->nodes) || !s->timers || !s->notes || !s->nodes || !s->tasks || !s->peers || !s->jobs) {
 		sim_free(s);
 		return NULL;
 	}
@@ -171,9 +164,6 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 		s->notes[i].next = i + 1 < s->nr_notes ? i + 1 : NIL;
 	for (int i = 0; i < ALL_PURPOSES; i++)
 		s->streams[i] = stream_of(params->seed, UINT64_MAX, 0, (enum purpose)i);
-#ifdef SIM_CHECK
-	s->log = calloc(1U << 14, sizeof(*s->log));
-#endif
 	make_nodes(s);
 	for (uint32_t i = 0; i < s->nr_all; i++) {
 		struct job *j = &s->jobs[i];
@@ -262,11 +252,6 @@ void sim_records(struct sim *s, struct sim_record *records)
 		records[i] = s->jobs[i].record;
 }
 
-const char *sim_trouble(struct sim *s)
-{
-	return s->trouble;
-}
-
 void sim_node(struct sim *s, uint32_t node, struct sim_node_view *view)
 {
 	struct node *n = &s->nodes[node];
@@ -298,27 +283,10 @@ uint32_t sim_node_tasks(struct sim *s, uint32_t node, struct sim_view *views, ui
 	return nr;
 }
 
-uint32_t sim_log(struct sim *s, struct sim_decision *log, uint32_t room)
-{
-	uint32_t nr = s->nr_log < room ? s->nr_log : room;
-
-	if (s->log)
-		memcpy(log, s->log, nr * sizeof(*log));
-	s->nr_log = 0;
-	return nr;
-}
-
-const struct sim_size *sim_sizes(void)
-{
-	static const struct sim_size sizes[] = {
-		SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_script), SIM_SIZE(struct sim_record),
-		SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_decision),
-		SIM_SIZE(struct sim_node_view), SIM_SIZE(struct contract_op), SIM_SIZE(struct contract_said),
-		SIM_SIZE(struct memory_epoch), { 0 },
-	};
-
-	return sizes;
-}
+SIM_SIZES(SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_script), SIM_SIZE(struct sim_record),
+	  SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_decision),
+	  SIM_SIZE(struct sim_node_view), SIM_SIZE(struct contract_op), SIM_SIZE(struct contract_said),
+	  SIM_SIZE(struct memory_epoch))
 
 #include "rules.h"
 

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ctl import policy
-from ctl.errors import FAILED, CoschedError
 from ctl.sim.ccs.inputs import NOWS, PROFILES, USERS, WORKLOADS
+from ctl.sim.engine import EngineRun, rule_of
 from ctl.sim.native import Engine, load
 from ctl.sim.params import Value
 
-__all__ = ["NEVER", "PAGES_MB", "Job", "Simulation", "View", "metrics", "nodes_of"]
+__all__ = ["PAGES_MB", "Job", "Simulation", "View", "metrics", "nodes_of"]
 
-NEVER = 2**64 - 2
 PAGES_MB = 256
 _ANYWHERE = 2**32 - 1
 _COUNTERS = (
@@ -60,19 +59,13 @@ def nodes_of(values: Mapping[str, Value]) -> list[tuple[float, int]]:
     return nodes[:n]
 
 
-def _rule(engine: Engine, name: str) -> int:
-    """enum insert_rule of a policy's rule."""
-    rules: Mapping[str, int] = engine.ffi.typeof("enum insert_rule").relements
-    return rules["RULE_" + policy.find_policy(name).rule.upper().replace("-", "_")]
-
-
 def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> Any:
     """struct sim_params of a complete set of values."""
     v: Mapping[str, Any] = values
     p = engine.ffi.new("struct sim_params *")
     for field in ("nodes", "jobs", "mnol", "mnod", "mpl", "cluster", "locals", "share_l", "loss", "cpu_max", "calm"):
         setattr(p, field, v[field])
-    p.seed, p.rule, p.p = seed, _rule(engine, name), round(v["p"] * 1024)
+    p.seed, p.rule, p.p = seed, rule_of(engine, name), round(v["p"] * 1024)
     row = policy.find_policy(name)
     for module in ("quantum", "memory"):
         setattr(p, f"set_{module}", policy.is_on(row, module, v))
@@ -109,8 +102,8 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
     return p
 
 
-class Simulation:
-    """One run in the making; a context manager, because the engine's memory is not Python's.
+class Simulation(EngineRun):
+    """One run in the making.
 
     >>> from ctl.sim.ccs.model import MODEL
     >>> with Simulation("dyn", MODEL.complete({"jobs": 2, "work_scale": 0.01}), 1) as simulation:
@@ -124,9 +117,9 @@ class Simulation:
         self, name: str, values: Mapping[str, Value], seed: int, jobs: Sequence[Job] = (), *, kind: str = ""
     ) -> None:
         """Make it ready; `jobs` instead of the generator's, `kind` of engine as in native.load()."""
-        self.engine = load("ccs", kind)
-        ffi = self.engine.ffi
-        self._params = _fill(self.engine, name, values, seed)
+        engine = load("ccs", kind)
+        ffi = engine.ffi
+        self._params = _fill(engine, name, values, seed)
         self._script = ffi.new("struct sim_script[]", max(len(jobs), 1))
         for out, job in zip(self._script, sorted(jobs, key=lambda job: job.arrives_s), strict=False):
             out.arrives, out.work = round(job.arrives_s * 1e9), round(job.work_s * 1e9)
@@ -134,29 +127,7 @@ class Simulation:
             out.vir, out.size = job.vir, job.size
             out.node = _ANYWHERE if job.node is None else job.node
         self.jobs = len(jobs) or self._params.jobs
-        self._sim = self.engine.lib.sim_new(self._params, self._script, len(jobs))
-        if self._sim == ffi.NULL:
-            raise CoschedError("there is not enough memory for this simulation", FAILED)
-
-    def __enter__(self) -> Simulation:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.engine.lib.sim_free(self._sim)
-        self._sim = None
-
-    def advance(self, until_s: float | None = None, events: int = 2**62) -> bool:
-        """Go on until that simulated time, or for so many events; true when all parallel jobs have come and gone."""
-        until = NEVER if until_s is None else round(until_s * 1e9)
-        status = self.engine.lib.sim_run(self._sim, until, events)
-        if status == self.engine.lib.SIM_BROKEN:
-            text = self.engine.ffi.string(self.engine.lib.sim_trouble(self._sim)).decode()
-            raise CoschedError(f"the simulator's engine found itself wrong: {text}", FAILED)
-        return bool(status == self.engine.lib.SIM_DONE)
-
-    def stats(self) -> Any:
-        """struct sim_stats, as of now."""
-        return self.engine.lib.sim_stats(self._sim)[0]
+        super().__init__(engine, engine.lib.sim_new(self._params, self._script, len(jobs)))
 
     def records(self) -> list[Any]:
         """struct sim_record of each job, in the order of arrival."""
@@ -175,11 +146,6 @@ class Simulation:
         views = self.engine.ffi.new("struct sim_view[]", 128)
         n = self.engine.lib.sim_node_tasks(self._sim, number, views, 128)
         return [View(v.job, v.class_ == 0, v.state, v.vir, v.res, v.faults, v.cpu_ns / 1e9) for v in views[0:n]]
-
-    def decisions(self, room: int = 1 << 14) -> Any:
-        """What a checked engine decided since the last call: an array of struct sim_decision, and how many."""
-        log = self.engine.ffi.new("struct sim_decision[]", room)
-        return log, self.engine.lib.sim_log(self._sim, log, room)
 
 
 def _ratio(above: float, below: float) -> float | None:

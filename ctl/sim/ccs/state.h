@@ -10,23 +10,9 @@
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "insert_rq.h"
 #include "sim.h"
-#include "native.h"
-#include "random.h"
-
-#define NIL	UINT32_MAX
-#define NEVER	UINT64_MAX
-#define LIKELY(x)	__builtin_expect(!!(x), 1)
-
-#ifdef SIM_CHECK
-#define CHECK(s, holds, text)	do { if (!(holds)) (s)->trouble = text; } while (0)
-#else
-#define CHECK(s, holds, text)	do { } while (0)
-#endif
+#include "engine.h"
 
 /* Streams beside those of random.h. */
 enum { DRAW_NETWORK = NR_PURPOSES, DRAW_USER, DRAW_THINK, ALL_PURPOSES };

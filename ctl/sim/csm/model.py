@@ -7,10 +7,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ctl.errors import FAILED, CoschedError
 from ctl.sim.csm import trials
 from ctl.sim.csm.params import PARAMETERS, check
 from ctl.sim.csm.simulation import Simulation, metrics
+from ctl.sim.engine import to_the_end
 from ctl.sim.params import Model, Value
 
 __all__ = ["MODEL", "run"]
@@ -30,11 +30,7 @@ def run(
     if values["trial"] != "none":
         return trials.run(name, values, seed)
     with Simulation(name, values, seed, kind=kind) as simulation:
-        while not simulation.advance(events=_EVENTS):
-            if stop is not None and stop.is_set():
-                raise KeyboardInterrupt
-            if events and simulation.stats().events > events:
-                raise CoschedError(f"this load is more than the nodes bear: not done after {events:g} events", FAILED)
+        to_the_end(simulation, stop, _EVENTS, events)
         return metrics(simulation.stats())
 
 

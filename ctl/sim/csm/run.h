@@ -3,6 +3,8 @@
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
+#include "interface.h"
+
 static inline void check_queues(struct sim *s)
 {
 #ifdef SIM_CHECK
@@ -89,22 +91,15 @@ int sim_run(struct sim *s, uint64_t until, uint64_t events)
 
 struct sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script)
 {
-	struct sim *s = calloc(1, sizeof(*s));
+	struct sim *s = new_sim(params);
 	uint32_t n = params->nodes;
 
 	if (!s)
 		return NULL;
-	if (!log_inv[0])
-		log_tables();
-	s->par = *params;
 	s->script = nr_script ? script : NULL;
 	s->nr_all = nr_script ? nr_script : params->jobs;
 	s->nr_early = s->nr_all / 10;
 	s->env = (struct insert_env){ .rule = params->rule, .mnol = params->mnol, .mnod = params->mnod };
-	for (s->leaves = 1; s->leaves < n; s->leaves *= 2)
-		s->shift++;
-	if (s->leaves < 2)
-		s->leaves = 2;
 	s->free_task = s->free_job = NIL;
 	s->next_fault = s->next_message = s->next_injection = NEVER;
 	s->injections = stream_of(params->seed, UINT64_MAX, 1, DRAW_PAGE);
@@ -112,22 +107,17 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 		s->next_injection = exponential_ns(&s->injections, params->inject_ns);
 	s->message_mask = 1023;
 	s->messages = malloc(1024 * sizeof(*s->messages));
-	s->tree = malloc(2ULL * s->leaves * sizeof(*s->tree));
 	s->nodes = calloc(n, sizeof(*s->nodes));
 	s->choice = calloc(n + 1, sizeof(*s->choice));
 	s->records = calloc(s->nr_all + 1, sizeof(*s->records));
-	if (!s->messages || !s->tree || !s->nodes || !s->choice || !s->records || more_tasks(s) || more_jobs(s)) {
+	if (make_tournament(s, n) || !s->messages || !s->nodes || !s->choice || !s->records || more_tasks(s) || more_jobs(s)) {
 		sim_free(s);
 		return NULL;
 	}
-	memset(s->tree, 0xff, 2ULL * s->leaves * sizeof(*s->tree));
 	for (uint32_t i = 0; i < n; i++)
 		s->nodes[i] = (struct node){ .home = i - i % params->cpus, .running = NIL, .head = NIL, .tail = NIL, .tasks = NIL, .last = NIL };
 	for (int i = 0; i < NR_PURPOSES; i++)
 		s->streams[i] = stream_of(params->seed, UINT64_MAX, 0, i);
-#ifdef SIM_CHECK
-	s->log = calloc(1U << 14, sizeof(*s->log));
-#endif
 	next_job(s);
 	return s;
 }
@@ -172,11 +162,6 @@ const struct sim_record *sim_records(struct sim *s)
 	return s->records;
 }
 
-const char *sim_trouble(struct sim *s)
-{
-	return s->trouble;
-}
-
 uint32_t sim_node_tasks(struct sim *s, uint32_t node, struct sim_view *views, uint32_t room)
 {
 	uint32_t nr = 0;
@@ -194,25 +179,8 @@ uint32_t sim_node_tasks(struct sim *s, uint32_t node, struct sim_view *views, ui
 	return nr;
 }
 
-uint32_t sim_log(struct sim *s, struct sim_decision *log, uint32_t room)
-{
-	uint32_t nr = s->nr_log < room ? s->nr_log : room;
-
-	if (s->log)
-		memcpy(log, s->log, nr * sizeof(*log));
-	s->nr_log = 0;
-	return nr;
-}
-
-const struct sim_size *sim_sizes(void)
-{
-	static const struct sim_size sizes[] = {
-		SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_script), SIM_SIZE(struct sim_record),
-		SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_decision), { 0 },
-	};
-
-	return sizes;
-}
+SIM_SIZES(SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_script), SIM_SIZE(struct sim_record),
+	  SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_decision))
 
 /* n draws, for tests: 0 exponential(mean a), 1 normal, 2 hyper-exponential(mean a, cv b), 3 below a */
 void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uint32_t n)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ctl.sim.dcndc.params import PARAMETERS
 from ctl.sim.dcndc.simulation import Simulation, metrics
+from ctl.sim.engine import to_the_end
 from ctl.sim.params import Model, Value
 
 __all__ = ["MODEL", "run"]
@@ -21,9 +22,7 @@ def run(
 ) -> dict[str, Any]:
     """Run a replication to its end. Raises KeyboardInterrupt if `stop` is set meanwhile."""
     with Simulation(name, values, seed, kind=kind) as simulation:
-        while not simulation.advance(events=_EVENTS):
-            if stop is not None and stop.is_set():
-                raise KeyboardInterrupt
+        to_the_end(simulation, stop, _EVENTS)
         return metrics(simulation.stats())
 
 

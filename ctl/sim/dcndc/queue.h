@@ -43,7 +43,7 @@ static struct rq_task as_running(const struct sim *s)
 static struct sim_decision *log_situation(struct sim *s, const struct task *h, uint32_t ahead)
 {
 #ifdef SIM_CHECK
-	if (s->log && s->nr_log < (1U << 14) && s->nr <= SIM_LOG_QUEUE) {
+	if (s->log && s->nr_log < SIM_LOG_ROOM && s->nr <= SIM_LOG_QUEUE) {
 		struct sim_decision *d = &s->log[s->nr_log++];
 
 		*d = (struct sim_decision){ .env = s->env, .h = h->rq, .has_running = s->running != NIL };

@@ -3,6 +3,8 @@
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
+#include "interface.h"
+
 static void sort(uint64_t *a, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++) {
@@ -193,13 +195,10 @@ int sim_run(struct sim *s, uint64_t until, uint64_t events)
 
 struct sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script)
 {
-	struct sim *s = calloc(1, sizeof(*s));
+	struct sim *s = new_sim(params);
 
 	if (!s)
 		return NULL;
-	if (!log_inv[0])
-		log_tables();
-	s->par = *params;
 	s->script = nr_script ? script : NULL;
 	s->nr_script = nr_script;
 	if (nr_script)
@@ -211,9 +210,6 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 	s->room_messages = 1024;
 	s->heap = malloc(s->room_messages * sizeof(*s->heap));
 	s->gaps = stream_of(params->seed, UINT64_MAX, 0, DRAW_ARRIVAL);
-#ifdef SIM_CHECK
-	s->log = calloc(1U << 14, sizeof(*s->log));
-#endif
 	if (!s->heap || more_tasks(s) || more_records(s)) {
 		sim_free(s);
 		return NULL;
@@ -249,29 +245,7 @@ uint32_t sim_records(struct sim *s, const struct sim_record **records)
 	return s->nr_arrived;
 }
 
-const char *sim_trouble(struct sim *s)
-{
-	return s->trouble;
-}
-
-uint32_t sim_log(struct sim *s, struct sim_decision *log, uint32_t room)
-{
-	uint32_t nr = s->nr_log < room ? s->nr_log : room;
-
-	if (s->log)
-		memcpy(log, s->log, nr * sizeof(*log));
-	s->nr_log = 0;
-	return nr;
-}
-
-const struct sim_size *sim_sizes(void)
-{
-	static const struct sim_size sizes[] = {
-		SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_script), SIM_SIZE(struct sim_record),
-		SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_decision), { 0 },
-	};
-
-	return sizes;
-}
+SIM_SIZES(SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_script), SIM_SIZE(struct sim_record),
+	  SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_decision))
 
 #endif /* SIM_RUN_H */

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ctl import policy
-from ctl.errors import FAILED, CoschedError
+from ctl.sim.engine import EngineRun, rule_of
 from ctl.sim.native import Engine, load
 from ctl.sim.params import Value
 
-__all__ = ["MESSAGES", "NEVER", "UNIT_NS", "Record", "Simulation", "Task", "metrics"]
+__all__ = ["MESSAGES", "UNIT_NS", "Record", "Simulation", "Task", "metrics"]
 
 UNIT_NS = 10**9
 """The paper's unit of time, in the engine's."""
@@ -19,7 +18,6 @@ UNIT_NS = 10**9
 MESSAGES = 16
 """Most that one task receives: SIM_MESSAGES."""
 
-NEVER = 2**64 - 2
 _COUNTERS = (
     *("events", "arrivals", "messages", "ends", "expiries", "receives", "blocks", "spins", "spins_met", "late"),
     *("dispatches", "preempts", "insertions", "promotions", "passed"),
@@ -46,17 +44,12 @@ class Record(NamedTuple):
     parallel: bool
 
 
-def _rule(engine: Engine, name: str) -> int:
-    """enum insert_rule of a policy's rule."""
-    rules: Mapping[str, int] = engine.ffi.typeof("enum insert_rule").relements
-    return rules["RULE_" + policy.find_policy(name).rule.upper()]
-
-
 def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> Any:
     """struct sim_params of a complete set of values."""
     v: Mapping[str, Any] = values
     p = engine.ffi.new("struct sim_params *")
-    p.seed, p.rule, p.served, p.mm, p.mno, p.pdt = seed, _rule(engine, name), v["nst"], v["mm"], v["mno"], v["pdt"]
+    p.seed, p.rule = seed, rule_of(engine, name)
+    p.served, p.mm, p.mno, p.pdt = v["nst"], v["mm"], v["mno"], v["pdt"]
     implicit = name == "implicit"
     p.async_ = v["receive"] == "async" and not implicit
     p.to_head = v["displaced"] == "head"
@@ -69,8 +62,8 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
     return p
 
 
-class Simulation:
-    """One run in the making; a context manager, because the engine's memory is not Python's.
+class Simulation(EngineRun):
+    """One run in the making.
 
     >>> from ctl.sim.dcndc.model import MODEL
     >>> with Simulation("sdca", MODEL.complete({"nst": 50}), 1) as simulation:
@@ -84,48 +77,22 @@ class Simulation:
         self, name: str, values: Mapping[str, Value], seed: int, tasks: Sequence[Task] = (), *, kind: str = ""
     ) -> None:
         """Make it ready; `tasks` instead of the generator's, `kind` of engine as in native.load()."""
-        self.engine = load("dcndc", kind)
-        ffi = self.engine.ffi
-        self._params = _fill(self.engine, name, values, seed)
+        engine = load("dcndc", kind)
+        ffi = engine.ffi
+        self._params = _fill(engine, name, values, seed)
         self._script = ffi.new("struct sim_script[]", max(len(tasks), 1))
         for out, task in zip(self._script, sorted(tasks), strict=False):
             out.arrives, out.service, out.parallel = task.arrives, task.service, task.parallel
             out.messages = len(task.offsets)
             out.offset[0 : len(task.offsets)] = task.offsets
             out.point[0 : len(task.points)] = task.points
-        self._sim = self.engine.lib.sim_new(self._params, self._script, len(tasks))
-        if self._sim == ffi.NULL:
-            raise CoschedError("there is not enough memory for this simulation", FAILED)
-
-    def __enter__(self) -> Simulation:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.engine.lib.sim_free(self._sim)
-        self._sim = None
-
-    def advance(self, until_ns: int = NEVER, events: int = 2**62) -> bool:
-        """Go on until that simulated time, or for so many events; true when all have been served."""
-        status = self.engine.lib.sim_run(self._sim, until_ns, events)
-        if status == self.engine.lib.SIM_BROKEN:
-            text = self.engine.ffi.string(self.engine.lib.sim_trouble(self._sim)).decode()
-            raise CoschedError(f"the simulator's engine found itself wrong: {text}", FAILED)
-        return bool(status == self.engine.lib.SIM_DONE)
-
-    def stats(self) -> Any:
-        """struct sim_stats, as of now."""
-        return self.engine.lib.sim_stats(self._sim)[0]
+        super().__init__(engine, engine.lib.sim_new(self._params, self._script, len(tasks)))
 
     def records(self) -> list[Record]:
         """Each task that has come, in that order."""
         records = self.engine.ffi.new("struct sim_record **")
         n = self.engine.lib.sim_records(self._sim, records)
         return [Record(r.arrived, r.service, r.ended, bool(r.parallel)) for r in records[0][0:n]]
-
-    def decisions(self, room: int = 1 << 14) -> Any:
-        """What a checked engine decided since the last call: an array of struct sim_decision, and how many."""
-        log = self.engine.ffi.new("struct sim_decision[]", room)
-        return log, self.engine.lib.sim_log(self._sim, log, room)
 
 
 def _ratio(above: float, below: float) -> float | None:

@@ -10,23 +10,10 @@
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "insert_rq.h"
 #include "decision.h"
 #include "sim.h"
-#include "native.h"
-#include "random.h"
-
-#define NIL	UINT32_MAX
-#define NEVER	UINT64_MAX
-
-#ifdef SIM_CHECK
-#define CHECK(s, holds, text)	do { if (!(holds)) (s)->trouble = text; } while (0)
-#else
-#define CHECK(s, holds, text)	do { } while (0)
-#endif
+#include "engine.h"
 
 enum task_state { TASK_FREE, TASK_QUEUED, TASK_RUNNING, TASK_BLOCKED };
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ctl.errors import FAILED, CoschedError
+from ctl.sim.engine import to_the_end
 from ctl.sim.loadshare import params
 from ctl.sim.loadshare.programs import GROUPS
 from ctl.sim.loadshare.simulation import KNOWN_POLICIES, UNKNOWN_POLICIES, Simulation, group_metrics, metrics
@@ -31,11 +31,7 @@ def run(
         group = values.get("group", "trace")
         names = GROUPS[str(group)].programs if group in GROUPS else [str(i) for i in range(simulation.jobs)]
         found = group_metrics(simulation, names) if group != "trace" else {}
-        while not simulation.advance(events=_EVENTS):
-            if stop is not None and stop.is_set():
-                raise KeyboardInterrupt
-            if events and simulation.stats().events > events:
-                raise CoschedError(f"this load is more than the nodes bear: not done after {events:g} events", FAILED)
+        to_the_end(simulation, stop, _EVENTS, events)
         return metrics(simulation.stats()) | found
 
 

@@ -3,6 +3,8 @@
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
+#include "interface.h"
+
 static inline void check_nodes(struct sim *s)
 {
 #ifdef SIM_CHECK
@@ -90,14 +92,11 @@ int sim_run(struct sim *s, uint64_t until, uint64_t events)
 /* `jobs` is not copied, and in the order of arrival. */
 struct sim *sim_new(const struct sim_params *params, const struct sim_job *jobs, uint32_t nr_jobs)
 {
-	struct sim *s = calloc(1, sizeof(*s));
+	struct sim *s = new_sim(params);
 	uint32_t n = params->nodes;
 
 	if (!s)
 		return NULL;
-	if (!log_inv[0])
-		log_tables();
-	s->par = *params;
 	s->jobs = jobs;
 	s->nr_jobs = nr_jobs;
 	for (s->leaves = 1; s->leaves < n; s->leaves *= 2)
@@ -155,24 +154,12 @@ const struct sim_record *sim_records(struct sim *s)
 	return s->records;
 }
 
-const char *sim_trouble(struct sim *s)
-{
-	return s->trouble;
-}
-
 uint32_t sim_tasks(struct sim *s, uint32_t node, struct sim_task *tasks, uint32_t most)
 {
 	return describe(s, &s->nodes[node], tasks, most);
 }
 
-const struct sim_size *sim_sizes(void)
-{
-	static const struct sim_size sizes[] = {
-		SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_job), SIM_SIZE(struct sim_record),
-		SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_task), { 0 },
-	};
-
-	return sizes;
-}
+SIM_SIZES(SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_job), SIM_SIZE(struct sim_record),
+	  SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_view), SIM_SIZE(struct sim_task))
 
 #endif /* SIM_RUN_H */

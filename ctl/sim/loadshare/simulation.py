@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ctl.errors import FAILED, CoschedError
+from ctl.sim.engine import EngineRun
 from ctl.sim.loadshare.params import MONTHS
 from ctl.sim.loadshare.programs import GROUPS, SETS, TRACES, Program
 from ctl.sim.native import Engine, load
@@ -22,7 +23,6 @@ UNKNOWN_POLICIES = {
 }  # fmt: skip
 """The engine's names of the policies."""
 
-NEVER = 2**64 - 2
 _ENDLESS = "longer than the clock's range"  # the engine's own words
 _OVERLOAD = "this load is more than the nodes bear"
 _DAYS = 32  # of a trace, each a node's (LoadShare §2.2.2)
@@ -176,8 +176,8 @@ def _month(engine: Engine, v: Mapping[str, Any], seed: int) -> tuple[Any, int]:
 # --- runs ---
 
 
-class Simulation:
-    """One run in the making; a context manager, because the engine's memory is not Python's.
+class Simulation(EngineRun):
+    """One run in the making.
 
     >>> from ctl.sim.loadshare.model import KNOWN
     >>> with Simulation("none", KNOWN.complete({"nodes": 1}), 1, [Job(0, 0, 2.0, 10.0)]) as simulation:
@@ -191,37 +191,18 @@ class Simulation:
         self, policy: str, values: Mapping[str, Value], seed: int, jobs: Sequence[Job] = (), *, kind: str = ""
     ) -> None:
         """Make it ready; `jobs` instead of those the values name, `kind` of engine as in native.load()."""
-        self.engine = load("loadshare", kind)
-        self._params = fill(self.engine, policy, values)
+        engine = load("loadshare", kind)
+        self._params = fill(engine, policy, values)
         if jobs:
-            self.given, self.jobs = self.engine.ffi.new("struct sim_job[]", len(jobs)), len(jobs)
+            self.given, self.jobs = engine.ffi.new("struct sim_job[]", len(jobs)), len(jobs)
             _given(self.given, jobs, 1.0)
         else:
-            self.given, self.jobs = workload(self.engine, values, seed, self._params.memory)
-        self._sim = self.engine.lib.sim_new(self._params, self.given, self.jobs)
-        if self._sim == self.engine.ffi.NULL:
-            raise CoschedError("there is not enough memory for this simulation", FAILED)
+            self.given, self.jobs = workload(engine, values, seed, self._params.memory)
+        super().__init__(engine, engine.lib.sim_new(self._params, self.given, self.jobs))
 
-    def __enter__(self) -> Simulation:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.engine.lib.sim_free(self._sim)
-        self._sim = None
-
-    def advance(self, until_s: float | None = None, events: int = 2**62) -> bool:
-        """Go on until that simulated time, or for so many events; true when all jobs have come and gone."""
-        until = NEVER if until_s is None else round(until_s * 1e9)
-        status = self.engine.lib.sim_run(self._sim, until, events)
-        if status == self.engine.lib.SIM_BROKEN:
-            text = self.engine.ffi.string(self.engine.lib.sim_trouble(self._sim)).decode()
-            what = _OVERLOAD if _ENDLESS in text else "the simulator's engine found itself wrong"
-            raise CoschedError(f"{what}: {text}", FAILED)
-        return bool(status == self.engine.lib.SIM_DONE)
-
-    def stats(self) -> Any:
-        """struct sim_stats, as of now."""
-        return self.engine.lib.sim_stats(self._sim)[0]
+    def _broken(self, trouble: str) -> CoschedError:
+        """What the engine's trouble means: a load may be more than its clock can bear."""
+        return CoschedError(f"{_OVERLOAD}: {trouble}", FAILED) if _ENDLESS in trouble else super()._broken(trouble)
 
     def records(self) -> Iterable[Any]:
         """struct sim_record of each job, in the order of arrival."""

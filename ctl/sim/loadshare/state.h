@@ -3,25 +3,13 @@
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "sim.h"
-#include "native.h"
-#include "random.h"
+#include "engine.h"
 
-#define NIL	UINT32_MAX
-#define NEVER	UINT64_MAX
 #define STEPS	64		/* in which memory grows */
 #define ONE	(1ULL << 40)	/* a share of 1, fixed point */
 
 typedef unsigned __int128 wide;
-
-#ifdef SIM_CHECK
-#define CHECK(s, holds, text)	do { if (!(holds)) (s)->trouble = text; } while (0)
-#else
-#define CHECK(s, holds, text)	do { } while (0)
-#endif
 
 enum job_state { JOB_COMING, JOB_HELD, JOB_RESIDENT, JOB_MOVING, JOB_GONE };
 

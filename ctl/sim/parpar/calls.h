@@ -3,6 +3,8 @@
 #ifndef SIM_CALLS_H
 #define SIM_CALLS_H
 
+#include "interface.h"
+
 void sim_free(struct sim *s)
 {
 	if (!s)
@@ -43,13 +45,10 @@ static int allocate(struct sim *s)
 /* Jobs in the order of arrival, which stay the caller's; miss ratios of 0 to footprint resident pages. */
 struct sim *sim_new(const struct sim_params *params, struct sim_job *jobs, uint32_t nr_jobs, const double *miss)
 {
-	struct sim *s = calloc(1, sizeof(*s));
+	struct sim *s = new_sim(params);
 
 	if (!s)
 		return NULL;
-	if (!log_inv[0])
-		log_tables();
-	s->par = *params;
 	s->jobs = jobs;
 	s->nr_jobs = nr_jobs;
 	s->asking = s->free_process = s->row = NIL;
@@ -100,11 +99,6 @@ const struct sim_record *sim_records(struct sim *s)
 	return s->records;
 }
 
-const char *sim_trouble(struct sim *s)
-{
-	return s->trouble;
-}
-
 uint32_t sim_ops(struct sim *s, struct sim_op *ops, uint32_t room)
 {
 	uint32_t nr = s->nr_ops < room ? s->nr_ops : room;
@@ -124,14 +118,7 @@ uint32_t sim_residents(struct sim *s, uint32_t node, uint32_t *pages, uint32_t r
 	return nr;
 }
 
-const struct sim_size *sim_sizes(void)
-{
-	static const struct sim_size sizes[] = {
-		SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_job), SIM_SIZE(struct sim_record),
-		SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_op), { 0 },
-	};
-
-	return sizes;
-}
+SIM_SIZES(SIM_SIZE(struct sim_params), SIM_SIZE(struct sim_job), SIM_SIZE(struct sim_record),
+	  SIM_SIZE(struct sim_stats), SIM_SIZE(struct sim_op))
 
 #endif /* SIM_CALLS_H */

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from ctl.sim.engine import to_the_end
 from ctl.sim.params import Model, Value
 from ctl.sim.parpar import replay
 from ctl.sim.parpar.params import PARAMETERS, check
@@ -32,9 +33,7 @@ def run(
     if values["trial"] == "replay":
         return replay.run(values)
     with Simulation(policy, values, seed, jobs_of(values, seed), kind=kind) as simulation:
-        while not simulation.advance(events=_EVENTS) and not simulation.stats().overload:
-            if stop is not None and stop.is_set():
-                raise KeyboardInterrupt
+        to_the_end(simulation, stop, _EVENTS, given_up=lambda: simulation.stats().overload)
         return metrics(simulation)
 
 

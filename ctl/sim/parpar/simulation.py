@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from ctl.errors import FAILED, CoschedError
+from ctl.sim.engine import EngineRun
 from ctl.sim.native import Engine, load
 from ctl.sim.params import Value
 from ctl.sim.parpar.estimator import Estimator
@@ -20,7 +20,7 @@ __all__ = ["ADMIT", "GANG", "Record", "Simulation", "metrics"]
 GANG, ADMIT = "gang", "admit"
 """The policies: gang scheduling as it was, by load factor alone; with memory admission (§3.2)."""
 
-_NEVER = 2**64 - 1
+_NEVER = 2**64 - 1  # of a record: it has not happened
 _ASK = 2**32 - 1
 _ROOM = 1024
 
@@ -56,8 +56,8 @@ def _seconds(ns: int) -> float | None:
     return None if ns == _NEVER else ns / 1e9
 
 
-class Simulation:
-    """One run in the making; a context manager, because the engine's memory is not Python's.
+class Simulation(EngineRun):
+    """One run in the making.
 
     >>> from ctl.sim.parpar.model import MODEL
     >>> from ctl.sim.parpar.estimator import Kind
@@ -73,8 +73,8 @@ class Simulation:
         self, policy: str, values: Mapping[str, Value], seed: int, jobs: Sequence[Job], *, kind: str = ""
     ) -> None:
         """Make it ready for `jobs`, which are in order of arrival; `kind` of engine as in native.load()."""
-        self.engine = load("parpar", kind)
-        ffi = self.engine.ffi
+        engine = load("parpar", kind)
+        ffi = engine.ffi
         self.jobs, self.nodes = jobs, int(values["nodes"])
         history = values["estimate"] == "history"
         self._estimator = Estimator(float(values["deviations"]), float(values["period_days"]) * 86400)
@@ -85,28 +85,14 @@ class Simulation:
         theta, job_mb = float(values["theta"]), float(values["job_mb"])
         miss = list(miss_ratios(theta, int(values["k_bytes"]), job_mb, int(values["accesses"])))
         self._ended = ffi.new("uint32_t[]", _ROOM)
-        params = _fill(self.engine, policy, values, seed)
-        self._sim = self.engine.lib.sim_new(params, self._given, len(jobs), miss)
-        if self._sim == ffi.NULL:
-            raise CoschedError("there is not enough memory for this simulation", FAILED)
+        params = _fill(engine, policy, values, seed)
+        super().__init__(engine, engine.lib.sim_new(params, self._given, len(jobs), miss))
 
-    def __enter__(self) -> Simulation:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.engine.lib.sim_free(self._sim)
-        self._sim = None
-
-    def advance(self, until_s: float | None = None, events: int = 2**62) -> bool:
-        """Go on until that simulated time, or for about so many events; true when all jobs have come and gone."""
-        lib = self.engine.lib
-        until = _NEVER if until_s is None else round(until_s * 1e9)
-        while (status := lib.sim_run(self._sim, until, events)) == lib.SIM_ASKS:
-            lib.sim_estimate(self._sim, self._estimate(lib.sim_asked(self._sim)))
-        if status == lib.SIM_BROKEN:
-            text = self.engine.ffi.string(lib.sim_trouble(self._sim)).decode()
-            raise CoschedError(f"the simulator's engine found itself wrong: {text}", FAILED)
-        return bool(status == lib.SIM_DONE)
+    def _step(self, until_ns: int, events: int) -> int:
+        """Have the engine go on, and tell it the estimates that it asks for."""
+        while (status := super()._step(until_ns, events)) == self.engine.lib.SIM_ASKS:
+            self.engine.lib.sim_estimate(self._sim, self._estimate(self.engine.lib.sim_asked(self._sim)))
+        return status
 
     def _estimate(self, number: int) -> int:
         """Pages by the previous runs that have ended, else by the executable (§2)."""
@@ -118,10 +104,6 @@ class Simulation:
         job = self.jobs[number]
         known = self._estimator.estimate(job.kind, job.arrives_s)
         return job.static if known is None else math.ceil(known - 1e-9)
-
-    def stats(self) -> Any:
-        """struct sim_stats, as of now."""
-        return self.engine.lib.sim_stats(self._sim)[0]
 
     def records(self) -> list[Record]:
         """What became of each job so far, in the order of arrival."""

@@ -9,23 +9,12 @@
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "sim.h"
-#include "native.h"
-#include "random.h"
+#include "engine.h"
 
-#define NIL	UINT32_MAX
-#define NEVER	UINT64_MAX
 #define ASK	UINT32_MAX
 
-#ifdef SIM_CHECK
-#define CHECK(s, holds, text)	do { if (!(holds)) (s)->trouble = text; } while (0)
-#define LOG_OPS	(1U << 20)
-#else
-#define CHECK(s, holds, text)	do { } while (0)
-#endif
+#define LOG_OPS	(1U << 20)	/* of an engine that checks itself */
 
 struct process {
 	uint64_t	work_left;
