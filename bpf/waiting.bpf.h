@@ -18,7 +18,8 @@
  * have been sampled for. At its next turn the first poll, or the next YIELDS
  * yields, decide again. A message ends it: in the ready queue by re-insertion
  * (SDCA, where the rule and the knob reinsert have that), on the CPU because
- * its levels move. Of a task that has no socket, or without the sensor, nothing
+ * its levels move, and between the two because they have moved since its last
+ * poll (was_answered()). Of a task that has no socket, or without the sensor, nothing
  * is known: its yields are what they are everywhere, and its polls too.
  *
  * The papers' sp is one or two context switches, 10 us (B-MO-10, B-CCS-25); a

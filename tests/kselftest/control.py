@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import select
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,34 @@ def what_a_killed_agent_left_is_undone() -> None:
         before = groups.usage("left")["cpu_ns"]
         ktap.until(lambda: groups.usage("left")["cpu_ns"] > before, "it runs again")
         ktap.expect((path / "memory.high").read_text(), "max\n", "memory.high")
+
+
+def pages_count_once() -> None:
+    """What was on swap and came back counts once in a job's memory, though it keeps its place on swap."""
+    size = 64 << 20
+    code = f"import sys; m = bytearray(b'x') * {size}; print('up', flush=True); sys.stdin.readline(); " \
+           "print(sum(m[::4096]), flush=True); sys.stdin.readline()"  # fmt: skip
+    groups = JobCgroups()
+    with job("paged") as path:
+        reader = subprocess.Popen(
+            [sys.executable, "-c", f"open('{path}/cgroup.procs', 'w').write('0'); {code}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert reader.stdin is not None and reader.stdout is not None
+        reader.stdout.readline()
+        groups.push_out("paged", size)
+        out = groups.memory("paged")
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        reader.stdout.readline()
+        back = groups.memory("paged")
+        kept = int((path / "memory.swap.current").read_text())
+        reader.kill()
+        reader.wait()
+    ktap.note(f"resident, on swap alone: {out} pushed out, then {back}; {kept} still have their place on swap")
+    assert out[1] > size / 2, "it was not pushed out"
+    assert kept > size / 2, "no page kept its place: this shows nothing"
+    assert sum(back) < 1.3 * size, f"{sum(back)} bytes of a job that has {size}"
 
 
 def schedulers_are_announced() -> None:
@@ -172,6 +201,7 @@ if __name__ == "__main__":
         jobs_are_cgroups,
         bad_jids_make_nothing,
         what_a_killed_agent_left_is_undone,
+        pages_count_once,
         schedulers_are_announced,
         processes_are_announced,
         delays_are_told,
