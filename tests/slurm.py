@@ -33,11 +33,13 @@ __all__ = [
     "Settings",
     "cancel",
     "installed",
+    "resume",
     "running",
     "sbatch",
     "start",
     "state",
     "stop",
+    "suspend",
     "wait",
 ]
 
@@ -259,6 +261,21 @@ def state(job: str) -> str:
 def wait(job: str, wanted: str) -> None:
     """Wait until a job is in this state."""
     _until(lambda: state(job) == wanted, lambda: f"job {job} is {state(job)}, not {wanted}")
+
+
+def suspend(*names: str) -> None:
+    """Suspend the jobs of these names, whether they run or wait for their turn: they get none until resume()."""
+    for name in names:
+        _run("scontrol", "suspend", _named(name))
+
+
+def resume(name: str) -> None:
+    """Undo suspend()."""
+    _run("scontrol", "resume", _named(name))
+
+
+def _named(name: str) -> str:
+    return _run("squeue", "-h", "-n", name, "-o", "%i").strip()
 
 
 def cancel(*jobs: str) -> None:

@@ -17,7 +17,7 @@ from typing import IO, Final
 
 from ctl.node.protocol import Client, NotRunning
 
-__all__ = ["COUNTERS", "child", "counters", "kb_of", "meminfo", "push_out", "settled", "warm_agent"]
+__all__ = ["COUNTERS", "child", "counters", "find_locked", "kb_of", "meminfo", "push_out", "settled", "warm_agent"]
 
 COUNTERS: Final = ("pgmajfault", "pswpin", "pswpout")
 _NO_DISK: Final = ("/dev/", "/proc/", "/run/", "/sys/")
@@ -74,8 +74,17 @@ def warm_agent() -> None:
 
 def push_out() -> None:
     """Send what is not locked to swap; what was used a little since the last time stays, and goes the next time."""
+    _reclaim("max")
+
+
+def find_locked() -> None:
+    """Drop pages of files that are not locked; only then MemAvailable is without those that are (hold_memory.c)."""
+    _reclaim("0")
+
+
+def _reclaim(swappiness: str) -> None:
     with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
-        _write("/sys/devices/system/node/node0/reclaim", f"{meminfo('MemTotal')}K swappiness=max")
+        _write("/sys/devices/system/node/node0/reclaim", f"{meminfo('MemTotal')}K swappiness={swappiness}")
 
 
 def _mapped_files() -> set[str]:

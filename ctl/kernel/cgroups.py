@@ -241,13 +241,15 @@ class JobCgroups:
     def memory(self, jid: str) -> tuple[int, int]:
         """Memory of the job that is resident, and that is in swap and nowhere else, bytes.
 
-        Resident is what is mapped: not the cache of its files. A page that came back keeps its place in swap, too,
-        while that is not scarce; it counts once.
+        Resident is what is mapped, not the cache of its files, and what came back before it was asked for (paging.py),
+        which is on the kernel's lists of anonymous pages and not mapped yet. A page that came back keeps its place in
+        swap, too, while that is not scarce; it counts once.
         """
         path = self._there(jid)
         stat = _keyed(path / "memory.stat")
         swapped = _number(path / "memory.swap.current") - stat["swapcached"]
-        return stat["anon"] + stat["file_mapped"], max(0, swapped)
+        listed = stat["active_anon"] + stat["inactive_anon"] - stat["shmem"]
+        return max(stat["anon"], listed) + stat["file_mapped"], max(0, swapped)
 
     def cpu_ns(self) -> tuple[int, int]:
         """CPU time used so far by all jobs, those that have ended included, and by everything on this machine.

@@ -8,7 +8,8 @@ the jobs together are held to M_Paral by `memory.high`, and what is left is M_Lo
 what local tasks leave (CCS §4.2).
 
 A job is stopped by `cgroup.freeze`; then its protection is taken away and its memory pushed out, piece by piece in a
-thread, so that a job that is to go on does not wait for it.
+thread, so that a job that is to go on does not wait for it. When it goes on, as much of its memory is read back at once
+as there is room for: by itself it would sleep at one page after the other, longer than many a job computes.
 
 The kernel keeps all of this when the agent dies. Its supervisor undoes it then, and when the agent is stopped; the next
 agent does if both were killed (ctl/daemon.py).
@@ -16,15 +17,19 @@ agent does if both were killed (ctl/daemon.py).
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ctl.errors import CoschedError
+from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.sysinfo import meminfo
 
 __all__ = ["Pools"]
 
 _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
+_BACK: Final = 4 << 20  # bytes read back at a time: between two it is seen what is free
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
 _FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
@@ -66,9 +71,10 @@ class Pools:
         self._pusher.submit(self._push_out, jid)
 
     def go_on(self, jid: str) -> None:
-        """Thaw a job."""
+        """Thaw a job and bring its memory back."""
         self._stopped.discard(jid)
         self._cgroups.set_frozen(jid, False)
+        self._pusher.submit(self._bring_back, jid)
 
     def keep(self) -> None:
         """Freeze the stopped again, should somebody have thawed them: the supervisor, while the agent was stopped."""
@@ -97,3 +103,12 @@ class Pools:
                 left -= _PIECE
         except (CoschedError, OSError):  # the job ended meanwhile
             return
+
+    def _bring_back(self, jid: str) -> None:
+        """In a thread: read back what there is room for without pushing out others'. Ends when the job is stopped."""
+        with contextlib.suppress(CoschedError, OSError):  # the job ended meanwhile
+            for pid in self._cgroups.pids(jid):
+                for start, size in paging.spans(pid, _BACK):
+                    if jid in self._stopped or meminfo()["MemAvailable"] < size:
+                        return
+                    paging.will_need(pid, start, size)

@@ -4,7 +4,8 @@
 Measures each case and prints it as a line of JSON; what it is measured by is in ccs_node.py, on both nodes alike.
 Before the clock starts, all jobs of a run have been started and wait at their gates, and both nodes have the memory
 they should have. Gates open for the first jobs, and for each next one as soon as one has ended. Jobs stay for the next
-run if that has the same: starting them takes longer than a run.
+run if that has the same: starting them takes longer than a run. Slurm's jobs stand at gates as well, suspended as by an
+administrator, which its gang scheduling respects; they are resumed as their gates open, and take turns from then on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tests import slurm
 from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, together
 from tests.experiments.ccs_plan import Case, Workload
@@ -163,7 +165,7 @@ class Bench:
         self.loops_per_ms = int(_run(str(plan.WORK / "local_user"), "calibrate"))
         self._jobs: list[Job] = []
         _lap("calibrated", began)
-        self._wanted: tuple[str, float] | None = None  # what these jobs are
+        self._wanted: tuple[tuple[str, float], bool] | None = None  # what these jobs are, and whether Slurm has them
 
     def both(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
         """Have both do something at once; `per_node`: what they are told each."""
@@ -193,13 +195,18 @@ class Bench:
     def _crew(self, workload: Workload, config: plan.Config) -> list[Job]:
         """The workload's jobs at their gates, under this scheduler: those that are there, or others in their place."""
         laps = [time.monotonic()]
-        if workload.jobs != self._wanted:
+        if (workload.jobs, config.gang) != self._wanted:
             self.dismiss()
             mix = plan.MIXES[workload.mix]
-            self._jobs = [Job(f"{n}-{kernel}", kernel, workload.size) for n, kernel in enumerate(mix, 1)]
-            self._wanted = workload.jobs
+            if config.gang:
+                slurm.start(slurm.Settings(gang=True, slots=len(mix), cpus=1))
+            self._jobs = [Job(f"{n}-{kernel}", kernel, workload.size, by_slurm=config.gang)
+                          for n, kernel in enumerate(mix, 1)]
+            self._wanted = workload.jobs, config.gang
             for job in self._jobs:
                 job.wait_ready()
+            if config.gang:
+                slurm.suspend(*(job.jid for job in self._jobs))
             laps.append(_lap("jobs", laps))
         self.prepare(workload, config)
         _lap("scheduler", laps)
@@ -212,6 +219,8 @@ class Bench:
         for job in self._jobs:
             self.both("kill", {"pids": job.ranks["node1"]}, {"pids": job.ranks["node2"]})
             job.close()
+        if self._wanted and self._wanted[1]:
+            slurm.stop()
         self._jobs, self._wanted = [], None
 
     def measure(self, case: Case) -> dict[str, Any]:
@@ -225,7 +234,7 @@ class Bench:
         laps.append(_lap("the memory is as it should be", laps))
         found = self._watched(jobs, workload, Users(self.nodes, workload, case.repetition, self.loops_per_ms))
         laps.append(_lap("run", laps))
-        if not all(job.ended for job in jobs):
+        if config.gang or not all(job.ended for job in jobs):
             self.dismiss()
         for job in jobs:
             job.again()
@@ -264,6 +273,7 @@ class Bench:
         }
 
     def _run_jobs(self, jobs: list[Job], mpl: int, users: Users, began: float) -> None:
+        """Have `mpl` of them run at a time, until all have ended or it has taken too long."""
         waiting, running = list(jobs), list[Job]()
         with selectors.DefaultSelector() as selector:
             sources: list[Job | Node] = [*jobs, *self.nodes]
@@ -274,9 +284,13 @@ class Bench:
                     running.append(waiting.pop(0))
                     running[-1].opened = time.monotonic()
                     self.both("open_gate", name=running[-1].jid)
+                    if running[-1].by_slurm:
+                        slurm.resume(running[-1].jid)
                 for key, _ in selector.select(1):
                     key.fileobj.read()  # type: ignore[union-attr]
-                running = [job for job in running if not job.ended]
+                for job in [each for each in running if each.ended]:
+                    running.remove(job)
+                    selector.unregister(job)
                 users.look()
 
     def alone(self, case: Case) -> dict[str, Any]:

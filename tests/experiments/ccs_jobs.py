@@ -21,10 +21,12 @@ _APART_MS: Final = 1000 / plan.SAMPLES_HZ  # of two samples that are taken for t
 class Job:
     """A job, from its start on; what it says is read as it comes."""
 
-    def __init__(self, jid: str, kernel: str, size: float, hosts: tuple[str, ...] = ("node1", "node2")) -> None:
-        """One rank on each of the hosts, with a single one both are there."""
+    def __init__(
+        self, jid: str, kernel: str, size: float, hosts: tuple[str, ...] = ("node1", "node2"), by_slurm: bool = False
+    ) -> None:
+        """One rank on each of the hosts, with a single one both are there; a job of Slurm ends with its run."""
         what = plan.KERNELS[kernel]
-        self.jid, self.kernel = jid, kernel
+        self.jid, self.kernel, self.by_slurm = jid, kernel, by_slurm
         self.ranks: dict[str, list[int]] = {"node1": [], "node2": []}
         self.opened: float | None = None
         self.ended: float | None = None
@@ -32,8 +34,11 @@ class Job:
         kb = int(what.memory * size * plan.ROOM_MB * 1024)
         words = [str(plan.WORK / kernel), *(str(each) for each in (kb, what.rounds, what.work))]
         each = str(2 // len(hosts))
-        argv = ["mpiexec.mpich", "-hosts", ",".join(hosts), "-ppn", each, "-n", "2", *words]
-        argv += [str(plan.WORK / f"gate-{jid}"), jid]
+        start, where, once = list[str](), ["-hosts", ",".join(hosts)], list[str]()
+        if by_slurm:
+            start, where, once = ["salloc", "--quiet", "-N2", "-n2", "--job-name", jid], [], ["once"]
+        argv = [*start, "mpiexec.mpich", *where, "-ppn", each, "-n", "2", *words]
+        argv += [str(plan.WORK / f"gate-{jid}"), jid, *once]
         self._errors = plan.WORK / f"errors-{jid}"  # mpiexec complains at length when ranks are killed
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)

@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from ctl.demo.room import counters, meminfo, push_out, settled, warm_agent
+from ctl.demo.room import counters, find_locked, meminfo, push_out, settled, warm_agent
 from ctl.node.protocol import Client, NotRunning
 from ctl.policy import MODULES
 from tests.experiments.ccs_plan import WORK
@@ -82,6 +82,8 @@ class Helper:
         push_out()
         push_out()
         warm_agent()
+        if self._room_kb:
+            find_locked()
         if room_kb != self._room_kb or abs(meminfo("MemAvailable") - room_kb) > _ROOM_OFF * room_kb:
             self.unsettle()
             self._room.enter_context(settled(WORK / "hold_memory", room_kb))

@@ -121,14 +121,16 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A scheduler: a policy with knobs on both nodes, None: the kernel's own, jobs started by mpiexec alone.
+    """A scheduler: a policy with knobs on both nodes, None: the kernel's own.
 
-    A batch system's gang scheduling would be another kind of row: a launcher beside the policy.
+    `gang`: Slurm starts the jobs, and has those that may run take turns on both nodes, 5 s each, the shortest it has;
+    otherwise mpiexec alone starts them.
     """
 
     name: str
     policy: str | None
     knobs: dict[str, Any] = field(default_factory=dict)
+    gang: bool = False
 
 
 def _stages() -> tuple[Config, ...]:
@@ -141,6 +143,7 @@ def _stages() -> tuple[Config, ...]:
         Config("+Set_Memory", "ccs", off | {"memory": "on"}),
         Config("+Set_Quantum", "ccs", off | {"memory": "on", "quantum": "on"}),
         Config("ccs", "ccs"),  # + Events
+        Config("slurm gang", None, gang=True),
     )
 
 

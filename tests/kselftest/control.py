@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ctl.errors import USAGE, CoschedError
+from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups, cgroup_id
 from ctl.kernel.netlink import ProcessEvents, SchedulerEvents, TaskDelays
 from ctl.kernel.scheduler import PINS, Scheduler
@@ -82,10 +85,13 @@ def what_a_killed_agent_left_is_undone() -> None:
         ktap.expect((path / "memory.high").read_text(), "max\n", "memory.high")
 
 
-def pages_count_once() -> None:
-    """What was on swap and came back counts once in a job's memory, though it keeps its place on swap."""
-    size = 64 << 20
-    code = f"import sys; m = bytearray(b'x') * {size}; print('up', flush=True); sys.stdin.readline(); " \
+_PAGED: Final = 64 << 20
+
+
+@contextlib.contextmanager
+def _paged() -> Iterator[tuple[JobCgroups, subprocess.Popen[str], Callable[[], None]]]:
+    """A job of _PAGED bytes that were pushed out, its process, and what has it touch all of them."""
+    code = f"import sys; m = bytearray(b'x') * {_PAGED}; print('up', flush=True); sys.stdin.readline(); " \
            "print(sum(m[::4096]), flush=True); sys.stdin.readline()"  # fmt: skip
     groups = JobCgroups()
     with job("paged") as path:
@@ -93,21 +99,47 @@ def pages_count_once() -> None:
             [sys.executable, "-c", f"open('{path}/cgroup.procs', 'w').write('0'); {code}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        assert reader.stdin is not None and reader.stdout is not None
-        reader.stdout.readline()
-        groups.push_out("paged", size)
-        out = groups.memory("paged")
-        reader.stdin.write("\n")
-        reader.stdin.flush()
-        reader.stdout.readline()
-        back = groups.memory("paged")
-        kept = int((path / "memory.swap.current").read_text())
+        stdin, stdout = reader.stdin, reader.stdout
+        assert stdin is not None and stdout is not None
+
+        def touch() -> None:
+            stdin.write("\n")
+            stdin.flush()
+            stdout.readline()
+
+        stdout.readline()
+        groups.push_out("paged", _PAGED)
+        assert groups.memory("paged")[1] > _PAGED / 2, "it was not pushed out"
+        yield groups, reader, touch
         reader.kill()
         reader.wait()
+
+
+def pages_count_once() -> None:
+    """What was on swap and came back counts once in a job's memory, though it keeps its place on swap."""
+    with _paged() as (groups, _, touch):
+        out = groups.memory("paged")
+        touch()
+        back = groups.memory("paged")
+        kept = groups.usage("paged")["swap"]
     ktap.note(f"resident, on swap alone: {out} pushed out, then {back}; {kept} still have their place on swap")
-    assert out[1] > size / 2, "it was not pushed out"
-    assert kept > size / 2, "no page kept its place: this shows nothing"
-    assert sum(back) < 1.3 * size, f"{sum(back)} bytes of a job that has {size}"
+    assert kept > _PAGED / 2, "no page kept its place: this shows nothing"
+    assert sum(back) < 1.3 * _PAGED, f"{sum(back)} bytes of a job that has {_PAGED}"
+
+
+def pages_are_brought_back() -> None:
+    """What will be needed comes back while its process sleeps, counts as resident, and is not faulted in again."""
+    with _paged() as (groups, reader, touch):
+        before = groups.memory("paged"), groups.usage("paged")["major_faults"]
+        for start, size in paging.spans(reader.pid, 4 << 20):
+            paging.will_need(reader.pid, start, size)
+        ktap.until(lambda: groups.memory("paged")[0] > 0.9 * _PAGED, "it is resident")
+        back = groups.memory("paged"), groups.usage("paged")["major_faults"]
+        touch()
+        faults = groups.usage("paged")["major_faults"] - before[1]
+    ktap.note(f"(resident, on swap alone), faults: {before}, then {back}; {faults} faults for {_PAGED >> 12} pages")
+    assert sum(back[0]) < 1.3 * _PAGED, f"{sum(back[0])} bytes of a job that has {_PAGED}"
+    assert faults < 0.05 * (_PAGED >> 12), f"{faults} major faults for {_PAGED >> 12} pages that were there"
 
 
 def schedulers_are_announced() -> None:
@@ -202,6 +234,7 @@ if __name__ == "__main__":
         bad_jids_make_nothing,
         what_a_killed_agent_left_is_undone,
         pages_count_once,
+        pages_are_brought_back,
         schedulers_are_announced,
         processes_are_announced,
         delays_are_told,

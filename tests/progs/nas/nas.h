@@ -4,7 +4,7 @@
  * and says what it took. Each of is.c, mg.c, cg.c and ep.c communicates as its namesake of the NAS benchmarks does; all
  * compute with integers, which an emulated CPU does at a speed that does not depend on the values.
  *
- *	KERNEL KB ROUNDS WORK GATE JID
+ *	KERNEL KB ROUNDS WORK GATE JID [once]
  *
  * Every rank uses KB of memory, all of it in each of ROUNDS rounds; WORK scales the CPU time of a round. Once up, ranks
  * print "rank NODE PID" and sleep until the file GATE exists on their node. Then they enter the job JID, where there is an
@@ -12,7 +12,8 @@
  * the working set is the job's: a process's memory is charged where it was when it touched it, and the MPI library's pages
  * were before, and are locked. At the end rank 0 prints one JSON object: seconds since the gate opened, rounds, whether the
  * result was right, and summed over the ranks, since then, major faults, CPU seconds, and CPU seconds inside MPI calls,
- * where ranks that wait spin. When the gate is gone they wait for it anew.
+ * where ranks that wait spin. When the gate is gone they wait for it anew; with "once" they end instead, as soon
+ * as their run has.
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -152,12 +153,13 @@ static void await(const char *gate, int there)
 int main(int argc, char **argv)
 {
 	char node[64];
-	int entered;
+	int entered, once;
 	long rounds;
 	size_t bytes;
 
-	if (argc != 6) {
-		fprintf(stderr, "usage: KERNEL KB ROUNDS WORK GATE JID\n");
+	once = argc == 7 && strcmp(argv[6], "once") == 0;
+	if (argc != 6 + once) {
+		fprintf(stderr, "usage: KERNEL KB ROUNDS WORK GATE JID [once]\n");
 		return 2;
 	}
 	bytes = number(argv[1], 1) * 1024;
@@ -178,6 +180,10 @@ int main(int argc, char **argv)
 		run(bytes, rounds);
 		if (entered)
 			leave();
+		if (once)
+			break;
 		await(argv[4], 0);
 	}
+	MPI_Finalize();
+	return 0;
 }

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pages of another process, brought back from swap before it asks for them.
+
+A process that was stopped and pushed out comes back one fault after the other, and sleeps at each. The kernel reads as
+many at once as the device takes if it is told which will be needed: process_madvise(2) with MADV_WILLNEED. What is read
+waits in the swap cache; a fault finds it there, and reclaim may take it again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+__all__ = ["spans", "will_need"]
+
+_PROCESS_MADVISE: Final = 440  # the number is the same on all architectures
+_MADV_WILLNEED: Final = 3  # asm-generic/mman-common.h
+_OWN: Final = ("", "[heap]")
+
+
+def spans(pid: int, most: int) -> Iterator[tuple[int, int]]:
+    """Address and size, bytes, of the private writable memory of a process, at most `most` at a time; none if it ended.
+
+    Of mappings of files nothing, and not the stacks: they are small, and touched at once.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        between, access, _, _, inode, *path = line.split(maxsplit=5)
+        if access.startswith("rw") and access.endswith("p") and inode == "0" and "".join(path) in _OWN:
+            start, end = (int(each, 16) for each in between.split("-"))
+            yield from ((at, min(most, end - at)) for at in range(start, end, most))
+
+
+def will_need(pid: int, start: int, size: int) -> None:
+    """Have the kernel begin to read what of this span is in swap. Raises OSError."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        span = ctypes.create_string_buffer(struct.pack("PN", start, size))
+        libc = ctypes.CDLL(None, use_errno=True)
+        arguments = (descriptor, span, ctypes.c_size_t(1), _MADV_WILLNEED, 0)
+        if libc.syscall(ctypes.c_long(_PROCESS_MADVISE), *arguments) < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    finally:
+        os.close(descriptor)
