@@ -173,7 +173,7 @@ GOALS: Final = (
 # ccs-share
 
 _MIXES: Final = ("COM_L", "COM_M", "COM_H")
-_L25, _L50, _L100 = "ccs L=0.25", "ccs L=0.5", "ccs L=1"
+_L25, _L50, _L100 = "ccs:L=0.25", "ccs:L=0.5", "ccs:L=1"
 
 
 def _cost(results: Results, mix: str, less: str, more: str) -> float:

@@ -143,7 +143,7 @@ def _stages() -> tuple[Config, ...]:
         Config("+Set_Memory", "ccs", off | {"memory": "on"}),
         Config("+Set_Quantum", "ccs", off | {"memory": "on", "quantum": "on"}),
         Config("ccs", "ccs"),  # + Events
-        Config("slurm gang", None, gang=True),
+        Config("slurm-gang", None, gang=True),
     )
 
 
@@ -154,8 +154,8 @@ CONFIGS: Final = {
         Config("pred", "pred"),
         Config("zhang", "zhang"),
         Config("poly", "poly"),
-        *(Config(f"ccs L={share:g}", "ccs", {"share_l": share}) for share in (0.25, 0.5, 1.0)),
-        Config("ccs spin_ms=0", "ccs", {"spin_ms": 0}),
+        *(Config(f"ccs:L={share:g}", "ccs", {"share_l": share}) for share in (0.25, 0.5, 1.0)),
+        Config("ccs:spin_ms=0", "ccs", {"spin_ms": 0}),
     )
 }
 
@@ -215,8 +215,8 @@ EXPERIMENTS: Final = {
             "ccs-share",
             "The part L of a node that is the jobs' (CCS F. 6, F. 7)",
             tuple(Workload(mix, mix=mix) for mix in ("COM_L", "COM_M", "COM_H")),
-            ("dyn", "pred", "ccs L=0.25", "ccs L=0.5", "ccs L=1"),
-            short=("COM_H", "pred", "ccs L=0.5"),
+            ("dyn", "pred", "ccs:L=0.25", "ccs:L=0.5", "ccs:L=1"),
+            short=("COM_H", "pred", "ccs:L=0.5"),
         ),
         Experiment(
             "ccs-hetero",
@@ -233,7 +233,7 @@ EXPERIMENTS: Final = {
             "waiting-jobs",
             "Two jobs on two nodes beside a busy local task: what their waiting costs",
             (Workload("hog", mix="pair", users="hog", locals=2, mpl=2, size=0.3),),
-            ("eevdf", "ccs spin_ms=0", "ccs"),
+            ("eevdf", "ccs:spin_ms=0", "ccs"),
             short=("hog", "eevdf", "ccs"),
         ),
     )
