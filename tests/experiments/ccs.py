@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The experiments of CCS §5 on clusters of virtual machines: `just experiment NAME`, a row of ccs_plan.EXPERIMENTS.
 
-A cluster is booted for each repetition and measures all that is missing of it (ccs_guest.py). Runs are kept one by one
-in build/experiments/NAME.jsonl as they come, so an experiment that was interrupted, or is to have more repetitions,
-goes on where it was. Guests run in real time: figures hold for a host that does nothing else.
+A cluster is booted for _RUNS runs at a time and measures what is missing (ccs_guest.py). Runs are kept one by one in
+build/experiments/NAME.jsonl as they come, so an experiment that was interrupted, or is to have more repetitions, goes
+on where it was. Guests run in real time: figures hold for a host that does nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ __all__ = ["Kept", "directions", "main"]
 _REPO: Final = Path(__file__).resolve().parents[2]
 _MACHINES: Final = ("--cpus", "1", "--memory", "1024", "--swap", f"512:{plan.PAGE_MS}")
 _BOOT_S, _CASE_S = 300, 420  # the most that booting and compiling, and a run, may take
+_RUNS: Final = 24  # of one cluster: starting another takes as long as two
 _TRIES: Final = 3  # clusters that end without a single run, before it is given up
 
 Run = dict[str, Any]
@@ -60,14 +61,14 @@ class Kept:
 
 
 def _measure(experiment: Experiment, kept: Kept, repetitions: int, names: tuple[str, ...], console: Console) -> None:
-    for repetition in range(repetitions):
-        tries = 0
-        while missing := [case for case in experiment.cases(repetition, names) if not kept.has(case)]:
-            before = len(kept.runs)
-            status = _boot(missing, kept, console)
-            tries = tries + 1 if len(kept.runs) == before else 0
-            if tries == _TRIES:
-                raise SystemExit(status or 1)
+    cases = [case for repetition in range(repetitions) for case in experiment.cases(repetition, names)]
+    tries = 0
+    while missing := [case for case in cases if not kept.has(case)]:
+        before = len(kept.runs)
+        status = _boot(missing[:_RUNS], kept, console)
+        tries = tries + 1 if len(kept.runs) == before else 0
+        if tries == _TRIES:
+            raise SystemExit(status or 1)
 
 
 def _boot(cases: Sequence[Case], kept: Kept, console: Console) -> int:

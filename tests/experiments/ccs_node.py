@@ -46,6 +46,7 @@ class Helper:
 
     def __init__(self) -> None:
         self._room, self._room_kb = contextlib.ExitStack(), 0
+        self._new_agent = False
         self._local: subprocess.Popen[bytes] | None = None
         self._sampler: subprocess.Popen[str] | None = None
         self._brake: subprocess.Popen[bytes] | None = None
@@ -74,6 +75,7 @@ class Helper:
             if name is None:
                 return
         self.unsettle()  # the sensors' compiler needs memory
+        self._new_agent = name is not None
         words = [word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")]
         _run("ctl", *(["unload"] if name is None else ["load", "--policy", name, *words]))
 
@@ -81,7 +83,9 @@ class Helper:
         """Leave so much memory; returns what is available then, KB. What is held for the last run is used again."""
         push_out()
         push_out()
-        warm_agent()
+        if self._new_agent:
+            warm_agent()
+            self._new_agent = False
         if self._room_kb:
             find_locked()
         if room_kb != self._room_kb or abs(meminfo("MemAvailable") - room_kb) > _ROOM_OFF * room_kb:

@@ -26,7 +26,7 @@
 #define EXACT (2 * CHUNK) /* programs that idle take and give as much */
 #define MAX_CHUNKS 65536
 #define STEP_MS 50
-#define QUIET_MS 5000
+#define QUIET_MS 2000
 #define PATIENCE_MS 60000
 #define ALL_FILES "1G swappiness=0"
 
