@@ -30,6 +30,7 @@ __all__ = ["Pools"]
 
 _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
 _BACK: Final = 4 << 20  # bytes read back at a time: between two it is seen what is free
+_TRIES: Final = 4  # epochs in which what a job had is read back: those that leave it the room may be going only now
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
 _FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
@@ -41,6 +42,7 @@ class Pools:
     def __init__(self, cgroups: JobCgroups) -> None:
         self._cgroups = cgroups
         self._stopped: set[str] = set()
+        self._coming: dict[str, int] = {}  # jobs that went on: epochs in which more of their memory is read back
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
         self._set = False
 
@@ -66,6 +68,7 @@ class Pools:
     def stop(self, jid: str) -> None:
         """Freeze a job and push its memory out."""
         self._stopped.add(jid)
+        self._coming.pop(jid, None)
         self._cgroups.set_frozen(jid, True)
         self._cgroups.set_low(jid, 0)
         self._pusher.submit(self._push_out, jid)
@@ -74,16 +77,26 @@ class Pools:
         """Thaw a job and bring its memory back."""
         self._stopped.discard(jid)
         self._cgroups.set_frozen(jid, False)
+        self._coming[jid] = _TRIES
         self._pusher.submit(self._bring_back, jid)
 
     def keep(self) -> None:
-        """Freeze the stopped again, should somebody have thawed them: the supervisor, while the agent was stopped."""
+        """At the end of an epoch: go on with what takes longer.
+
+        Freeze the stopped again, should somebody have thawed them: the supervisor, while the agent was stopped.
+        """
         for jid in self._stopped:
             self._cgroups.set_frozen(jid, True)
+        for jid in list(self._coming):
+            self._pusher.submit(self._bring_back, jid)
+            self._coming[jid] -= 1
+            if not self._coming[jid]:
+                del self._coming[jid]
 
     def forget(self, jid: str) -> None:
         """The job has ended."""
         self._stopped.discard(jid)
+        self._coming.pop(jid, None)
 
     def release(self, jids: list[str]) -> None:
         """Let every job go on, and lift all limits."""
