@@ -263,19 +263,14 @@ def wait(job: str, wanted: str) -> None:
     _until(lambda: state(job) == wanted, lambda: f"job {job} is {state(job)}, not {wanted}")
 
 
-def suspend(*names: str) -> None:
-    """Suspend the jobs of these names, whether they run or wait for their turn: they get none until resume()."""
-    for name in names:
-        _run("scontrol", "suspend", _named(name))
+def suspend(job: str) -> None:
+    """Suspend a job, whether it runs or waits for its turn: it gets none until resume()."""
+    _run("scontrol", "suspend", job)
 
 
-def resume(name: str) -> None:
+def resume(job: str) -> None:
     """Undo suspend()."""
-    _run("scontrol", "resume", _named(name))
-
-
-def _named(name: str) -> str:
-    return _run("squeue", "-h", "-n", name, "-o", "%i").strip()
+    _run("scontrol", "resume", job)
 
 
 def cancel(*jobs: str) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from tests import slurm
 from tests.experiments import ccs_plan as plan
-from tests.experiments.ccs_jobs import Job, together
+from tests.experiments.ccs_jobs import Job, SlurmJob, together
 from tests.experiments.ccs_plan import Case, Workload
 
 __all__ = ["main"]
@@ -200,13 +200,11 @@ class Bench:
             mix = plan.MIXES[workload.mix]
             if config.gang:
                 slurm.start(slurm.Settings(gang=True, slots=len(mix), cpus=1))
-            self._jobs = [Job(f"{n}-{kernel}", kernel, workload.size, by_slurm=config.gang)
-                          for n, kernel in enumerate(mix, 1)]
+            kind = SlurmJob if config.gang else Job
+            self._jobs = [kind(f"{n}-{kernel}", kernel, workload.size) for n, kernel in enumerate(mix, 1)]
             self._wanted = workload.jobs, config.gang
             for job in self._jobs:
                 job.wait_ready()
-            if config.gang:
-                slurm.suspend(*(job.jid for job in self._jobs))
             laps.append(_lap("jobs", laps))
         self.prepare(workload, config)
         _lap("scheduler", laps)
@@ -282,10 +280,8 @@ class Bench:
             while (waiting or running) and time.monotonic() - began < plan.LIMIT_S:
                 while waiting and len(running) < mpl:
                     running.append(waiting.pop(0))
-                    running[-1].opened = time.monotonic()
                     self.both("open_gate", name=running[-1].jid)
-                    if running[-1].by_slurm:
-                        slurm.resume(running[-1].jid)
+                    running[-1].open()
                 for key, _ in selector.select(1):
                     key.fileobj.read()  # type: ignore[union-attr]
                 for job in [each for each in running if each.ended]:
@@ -304,8 +300,9 @@ class Bench:
             job.wait_ready()
             if not jobs:
                 self.both("settle", room_kb=plan.ROOM_MB * 1024)
-            job.opened = began = time.monotonic()
+            began = time.monotonic()
             self.both("open_gate", name=job.jid)
+            job.open()
             while not job.ended:
                 job.read()
             jobs[kernel] = job.outcome(began)

@@ -6,14 +6,16 @@ from __future__ import annotations
 import bisect
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tests import slurm
 from tests.experiments import ccs_plan as plan
 
-__all__ = ["Job", "together"]
+__all__ = ["Job", "SlurmJob", "together"]
 
 _APART_MS: Final = 1000 / plan.SAMPLES_HZ  # of two samples that are taken for the same moment
 
@@ -21,40 +23,41 @@ _APART_MS: Final = 1000 / plan.SAMPLES_HZ  # of two samples that are taken for t
 class Job:
     """A job, from its start on; what it says is read as it comes."""
 
-    def __init__(
-        self, jid: str, kernel: str, size: float, hosts: tuple[str, ...] = ("node1", "node2"), by_slurm: bool = False
-    ) -> None:
-        """One rank on each of the hosts, with a single one both are there; a job of Slurm ends with its run."""
+    def __init__(self, jid: str, kernel: str, size: float, hosts: tuple[str, ...] = ("node1", "node2")) -> None:
+        """One rank on each of the hosts, with a single one both are there."""
         what = plan.KERNELS[kernel]
-        self.jid, self.kernel, self.by_slurm = jid, kernel, by_slurm
+        self.jid, self.kernel = jid, kernel
         self.ranks: dict[str, list[int]] = {"node1": [], "node2": []}
         self.opened: float | None = None
         self.ended: float | None = None
         self._said: dict[str, Any] | None = None
-        kb = int(what.memory * size * plan.ROOM_MB * 1024)
-        words = [str(plan.WORK / kernel), *(str(each) for each in (kb, what.rounds, what.work))]
-        each = str(2 // len(hosts))
-        start, where, once = list[str](), ["-hosts", ",".join(hosts)], list[str]()
-        if by_slurm:
-            start, where, once = ["salloc", "--quiet", "-N2", "-n2", "--job-name", jid], [], ["once"]
-        argv = [*start, "mpiexec.mpich", *where, "-ppn", each, "-n", "2", *words]
-        argv += [str(plan.WORK / f"gate-{jid}"), jid, *once]
+        self._text = b""
         self._errors = plan.WORK / f"errors-{jid}"  # mpiexec complains at length when ranks are killed
+        kb = int(what.memory * size * plan.ROOM_MB * 1024)
+        numbers = (str(each) for each in (kb, what.rounds, what.work))
+        self._output = self._start(hosts, [str(plan.WORK / kernel), *numbers, str(plan.WORK / f"gate-{jid}"), jid])
+
+    def _start(self, hosts: tuple[str, ...], rank: list[str]) -> int:
+        """Start the ranks, of this command line; returns what their output is read from."""
+        argv = ["mpiexec.mpich", "-hosts", ",".join(hosts), "-ppn", str(2 // len(hosts)), "-n", "2", *rank]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         assert self._process.stdout is not None
-        self._stdout, self._text = self._process.stdout, b""
+        return self._process.stdout.fileno()
+
+    def open(self) -> None:
+        """Its gate is open now."""
+        self.opened = time.monotonic()
 
     def fileno(self) -> int:
         """Readable when it has said something, or ended."""
-        return self._stdout.fileno()
+        return self._output
 
     def read(self) -> None:
         """Take what it says."""
         piece = os.read(self.fileno(), 1 << 16)
         if not piece:
-            said = self._errors.read_text(errors="replace")[-2000:]
-            raise SystemExit(f"job {self.jid} ended with status {self._process.wait()}: {said}")
+            raise SystemExit(f"job {self.jid} ended: {self._errors.read_text(errors='replace')[-2000:]}")
         *lines, self._text = (self._text + piece).split(b"\n")
         for line in lines:
             if line.startswith(b"rank "):
@@ -84,7 +87,36 @@ class Job:
         """Have it end; its ranks are killed by others."""
         self._process.terminate()
         self._process.wait()
-        self._stdout.close()
+        os.close(self._output)
+
+
+class SlurmJob(Job):
+    """A job of Slurm, which stands at its gate as others do, suspended as by an administrator. It ends with its run."""
+
+    def _start(self, hosts: tuple[str, ...], rank: list[str]) -> int:
+        pipe = plan.WORK / f"said-{self.jid}"
+        os.mkfifo(pipe)
+        output = os.open(pipe, os.O_RDWR)  # there is a reader before Slurm writes, and always a writer
+        script = shlex.join(["exec", "mpiexec.mpich", "-ppn", "1", "-n", "2", *rank, "once"])
+        where = (f"--job-name={self.jid}", f"--output={pipe}", f"--error={self._errors}")
+        self._id = slurm.sbatch(script, f"--nodes={len(hosts)}", "--ntasks=2", *where)
+        return output
+
+    def wait_ready(self) -> None:
+        """Wait until all ranks stand at the gate; Slurm is to give it no turn until it is open."""
+        super().wait_ready()
+        slurm.suspend(self._id)
+
+    def open(self) -> None:
+        """Its gate is open now: it takes turns with the others that are."""
+        super().open()
+        slurm.resume(self._id)
+
+    def close(self) -> None:
+        """Have it end."""
+        slurm.cancel(self._id)
+        os.close(self._output)
+        (plan.WORK / f"said-{self.jid}").unlink()
 
 
 Samples = Sequence[Sequence[float]]
