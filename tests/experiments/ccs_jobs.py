@@ -40,10 +40,10 @@ class Job:
     def _start(self, hosts: tuple[str, ...], rank: list[str]) -> int:
         """Start the ranks, of this command line; returns what their output is read from."""
         argv = ["mpiexec.mpich", "-hosts", ",".join(hosts), "-ppn", str(2 // len(hosts)), "-n", "2", *rank]
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
-        assert self._process.stdout is not None
-        return self._process.stdout.fileno()
+        output, said = os.pipe()
+        with self._errors.open("wb") as errors, os.fdopen(said, "wb") as pipe:
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=errors)
+        return output
 
     def open(self) -> None:
         """Its gate is open now."""
