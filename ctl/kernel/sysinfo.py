@@ -135,6 +135,22 @@ def vmstat() -> dict[str, int]:
     return {name: int(value) for name, value in pairs}
 
 
+def swap_read_s() -> float | None:
+    """Seconds that all reads from swap devices took since boot, summed; None where one tells nothing, as a file."""
+    total = 0.0
+    for line in (_PROC / "swaps").read_text().splitlines()[1:]:
+        path, kind = line.split()[:2]
+        if kind != "partition":
+            return None
+        number = os.stat(path).st_rdev
+        stat = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
+        try:
+            total += int(stat.read_text().split()[3]) / 1000
+        except (OSError, IndexError):
+            return None
+    return total
+
+
 def pressure(resource: str) -> dict[str, Pressure]:
     """PSI of "memory", "cpu" or "io": {"some": ..., "full": ...}; {} where the kernel keeps none."""
     try:

@@ -33,6 +33,8 @@ from ctl.kernel import sysinfo
 __all__ = [
     "CHECK_EVERY",
     "IDLE_CHECK_EVERY",
+    "PAGING_S",
+    "STALL_LOW",
     "Sample",
     "State",
     "decide",

@@ -25,12 +25,12 @@ from ctl.errors import CoschedError
 from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.sysinfo import meminfo
+from ctl.node.set_memory import SETTLE
 
 __all__ = ["Pools"]
 
 _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
 _BACK: Final = 4 << 20  # bytes read back at a time: between two it is seen what is free
-_TRIES: Final = 4  # epochs in which what a job had is read back: those that leave it the room may be going only now
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
 _FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
@@ -77,7 +77,7 @@ class Pools:
         """Thaw a job and bring its memory back."""
         self._stopped.discard(jid)
         self._cgroups.set_frozen(jid, False)
-        self._coming[jid] = _TRIES
+        self._coming[jid] = SETTLE  # those that leave it the room may be going only now
         self._pusher.submit(self._bring_back, jid)
 
     def keep(self) -> None:

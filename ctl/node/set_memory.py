@@ -16,7 +16,7 @@ The stopped are kept in order (B-CCS-9). At the end of an epoch they go on (B-CC
     no page came back       the first, after two epochs. If that was too early it is stopped again, and the next time
                             twice as many must pass, up to 32: a job that cannot fit would come and go for ever
 
-A job that goes on brings its pages back first; for two epochs this stops nobody.
+A job that goes on brings its pages back first; for SETTLE epochs this stops nobody.
 
 MPL(N_k) (CCS eq. 4) bounds how many jobs run at once: the last to come wait, whether or not a user is present, and
 go on, the first to have been stopped first, when others end (B-CCS-29: `mpl` is the bound, what runs is counted).
@@ -28,13 +28,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ctl.node.overload import PAGING_S
+from ctl.node.overload import PAGING_S, STALL_LOW
 
-__all__ = ["QUIET", "Epoch", "Job", "State", "Stop", "decide", "pool_size"]
+__all__ = ["QUIET", "SETTLE", "Epoch", "Job", "State", "Stop", "decide", "pool_size"]
 
 QUIET: Final = 2  # epochs without a page coming back until a job may go on
 MOST_QUIET: Final = 32
-SETTLE: Final = 2  # epochs in which the pages of one that goes on come back
+SETTLE: Final = 3  # epochs in which the pages of one that goes on come back
 _MIB = 1 << 20
 
 
@@ -64,11 +64,15 @@ class Epoch:
     pool: int  # M_Paral, bytes
     jobs: tuple[Job, ...]
     mpl: int = 0  # jobs that may run; 0: all
+    reading: float = 1.0  # reads from the swap devices that were under way, mean; 1 where that is not known
 
     @property
     def swapping(self) -> bool:
-        """Whether swapping is active: pages come back; pages that only go out are nobody's loss yet."""
-        return self.paged_s >= PAGING_S
+        """Whether swapping is active: pages come back, and cost time; those that only go out are nobody's loss yet.
+
+        What is much for a disk, 8 ms a page, is nothing for a device that takes a tenth of one.
+        """
+        return self.paged_s >= PAGING_S and self.reading >= STALL_LOW
 
     @property
     def used(self) -> int:
@@ -121,8 +125,9 @@ def decide(state: State, epoch: Epoch) -> State:
     )
     before = state.stops
     state = _bound(_let_go_on(state, epoch), epoch)
-    went_on = any(not state.stopped(stop.jid) for stop in before)
-    return state if went_on or settling else _stop_largest(state, epoch)
+    if any(not state.stopped(stop.jid) for stop in before):
+        return replace(state, settling=SETTLE)
+    return state if settling else _stop_largest(state, epoch)
 
 
 def _running(state: State, epoch: Epoch) -> list[Job]:
@@ -144,7 +149,7 @@ def _let_go_on(state: State, epoch: Epoch) -> State:
     wait = state.patience.get(first.jid, QUIET)
     if state.quiet < wait:
         return state
-    return replace(_without(state, [first], min(2 * wait, MOST_QUIET)), quiet=0, settling=SETTLE)
+    return replace(_without(state, [first], min(2 * wait, MOST_QUIET)), quiet=0)
 
 
 def _without(state: State, gone: Iterable[Stop], patience: int) -> State:

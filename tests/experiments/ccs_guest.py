@@ -199,6 +199,7 @@ class Bench:
             self.dismiss()
             mix = plan.MIXES[workload.mix]
             if config.gang:
+                self.prepare(workload, config)  # an agent would take up Slurm's jobs
                 slurm.start(slurm.Settings(gang=True, slots=len(mix), cpus=1))
             kind = SlurmJob if config.gang else Job
             self._jobs = [kind(f"{n}-{kernel}", kernel, workload.size) for n, kernel in enumerate(mix, 1)]

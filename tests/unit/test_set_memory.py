@@ -50,10 +50,11 @@ def test_the_largest_resident_is_stopped_within_one_epoch() -> None:
     [
         replace(THRASHING, local_user=False),
         replace(THRASHING, paged_s=PAGING_S - 0.1),
+        replace(THRASHING, reading=0.04),
         replace(THRASHING, pool=131 * MIB),
         replace(THRASHING, jobs=()),
     ],
-    ids=["nobody there", "no swapping", "within their share", "no jobs"],
+    ids=["nobody there", "no swapping", "pages that cost no time", "within their share", "no jobs"],
 )
 def test_nobody_is_stopped(epoch: Epoch) -> None:
     assert jids(then(State(), epoch, 5)) == []

@@ -11,7 +11,7 @@
 
 #define QUIET		2	/* epochs without a page coming back until a job may go on */
 #define MOST_QUIET	32
-#define SETTLE		2	/* epochs in which the pages of one that goes on come back */
+#define SETTLE		3	/* epochs in which the pages of one that goes on come back */
 #define PAGING_S	4	/* page faults a second from which on a node swaps */
 
 /* What a task gets at a time (CCS Alg. 2, eq. 3); L counts once (B-CCS-14). 0 where it is stopped. */
@@ -99,7 +99,6 @@ static int let_go_on(struct sim *s, struct node *n, int user, uint64_t used, uin
 		return 0;
 	take_stop_back(s, first, 2 * wait < MOST_QUIET ? 2 * wait : MOST_QUIET);
 	n->quiet = 0;
-	n->settling = SETTLE;
 	return 1;
 }
 
@@ -128,15 +127,15 @@ static void set_memory(struct sim *s, struct node *n, int user, int swapping, ui
 {
 	uint32_t settling = n->settling;
 	uint64_t used = 0;
-	int went_on;
 
 	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour)
 		if (parallel(&s->tasks[i]) && s->tasks[i].contract != STATE_STOPPED)
 			used += s->tasks[i].vir;
 	n->quiet = swapping ? 0 : n->quiet < MOST_QUIET ? n->quiet + 1 : MOST_QUIET;
 	n->settling = settling ? settling - 1 : 0;
-	went_on = let_go_on(s, n, user, used, pool);
-	if (!went_on && !settling && swapping && user && used >= pool)
+	if (let_go_on(s, n, user, used, pool))
+		n->settling = SETTLE;
+	else if (!settling && swapping && user && used >= pool)
 		stop_largest(s, n);
 }
 
