@@ -90,6 +90,14 @@ def test_one_that_fits_goes_on_the_first_stopped_first() -> None:
     assert jids(then(state, replace(THRASHING, pool=50 * MIB))) == ["large"]
 
 
+@pytest.mark.parametrize("epoch", [replace(THRASHING, local_user=False), replace(THRASHING, pool=200 * MIB)])
+def test_whoever_goes_on_gets_its_pages_before_anybody_is_stopped(epoch: Epoch) -> None:
+    state = then(stopped(), epoch)
+    assert jids(state) == []
+    assert jids(then(state, THRASHING, SETTLE)) == []
+    assert jids(then(state, THRASHING, SETTLE + 1)) == ["large"]
+
+
 def test_two_quiet_epochs_let_one_go_on_and_the_next_time_four() -> None:
     quiet = replace(THRASHING, paged_s=0.0)
     state = stopped()
