@@ -32,10 +32,10 @@ from ctl.node import local_user, set_memory, speed
 from ctl.node.explicit import Period, Slots
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
-from ctl.node.overload import read_ahead
 from ctl.node.peers import Join, Peers
 from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight
+from ctl.node.swapping import Swapping
 from ctl.policy import MODULES, Policy, Value, is_on
 
 __all__ = ["SocialContract"]
@@ -84,7 +84,7 @@ class SocialContract:
         self._told: dict[str, Told] = {}
         self._slowed: dict[str, int] = {}  # jobs the kernel has as slowed: cgroup ids
         self._total = sysinfo.meminfo()["MemTotal"]
-        self._paging: tuple[float, int, int, float | None] | None = None
+        self._swapping = Swapping()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joining = asyncio.Lock()
         self._lifted = False
@@ -315,7 +315,7 @@ class SocialContract:
         pool, jobs = self.pool(), list(self._jobs())
         bound = mpl_bound(int(self._knob("mpl")), self.weight)
         seen = self._as_seen(jobs)
-        paged_s, reading = self._pages_back(now)
+        paged_s, reading = self._swapping.look(now)
         self.epoch = set_memory.Epoch(self.user.present, paged_s, pool, seen, bound, reading)
         self.memory = set_memory.decide(self.memory, self.epoch)
         if self.memory.stops != before:
@@ -333,18 +333,6 @@ class SocialContract:
             stopped = self.pools.stopped(job.jid)
             found.append(set_memory.Job(job.jid, resident, swapped, job.started, stopped, elsewhere))
         return tuple(found)
-
-    def _pages_back(self, now: float) -> tuple[float, float]:
-        """Pages per second that came back from swap since the last call, as ctl/node/overload.py counts them; and the
-        reads that were under way meanwhile, mean."""
-        counters, took = sysinfo.vmstat(), sysinfo.swap_read_s()
-        refaults, reads = counters["workingset_refault_anon"], counters["pswpin"]
-        last, self._paging = self._paging, (now, refaults, reads, took)
-        if last is None or now <= last[0]:
-            return 0.0, 0.0
-        seconds = now - last[0]
-        reading = 1.0 if took is None or last[3] is None else (took - last[3]) / seconds
-        return max(refaults - last[1], (reads - last[2]) / read_ahead()) / seconds, reading
 
     # for people
 

@@ -19,6 +19,7 @@ from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups, cgroup_id
 from ctl.kernel.netlink import ProcessEvents, SchedulerEvents, TaskDelays
 from ctl.kernel.scheduler import PINS, Scheduler
+from ctl.node.swapping import Swapping
 from tests.kselftest import ktap
 from tests.kselftest.node import OBJECT, job, loaded, spawned
 
@@ -89,8 +90,8 @@ _PAGED: Final = 64 << 20
 
 
 @contextlib.contextmanager
-def _paged() -> Iterator[tuple[JobCgroups, subprocess.Popen[str], Callable[[], None]]]:
-    """A job of _PAGED bytes that were pushed out, its process, and what has it touch all of them."""
+def _paged() -> Iterator[tuple[JobCgroups, subprocess.Popen[str], Callable[[], None], Swapping]]:
+    """A job of _PAGED bytes that were pushed out, its process, what has it touch all of them, and a look before."""
     code = f"import sys; m = bytearray(b'x') * {_PAGED}; print('up', flush=True); sys.stdin.readline(); " \
            "print(sum(m[::4096]), flush=True); sys.stdin.readline()"  # fmt: skip
     groups = JobCgroups()
@@ -108,16 +109,18 @@ def _paged() -> Iterator[tuple[JobCgroups, subprocess.Popen[str], Callable[[], N
             stdout.readline()
 
         stdout.readline()
+        seen = Swapping()
+        seen.look(0.0)
         groups.push_out("paged", _PAGED)
         assert groups.memory("paged")[1] > _PAGED / 2, "it was not pushed out"
-        yield groups, reader, touch
+        yield groups, reader, touch, seen
         reader.kill()
         reader.wait()
 
 
 def pages_count_once() -> None:
     """What was on swap and came back counts once in a job's memory, though it keeps its place on swap."""
-    with _paged() as (groups, _, touch):
+    with _paged() as (groups, _, touch, _):
         out = groups.memory("paged")
         touch()
         back = groups.memory("paged")
@@ -129,12 +132,13 @@ def pages_count_once() -> None:
 
 def pages_are_brought_back() -> None:
     """What will be needed comes back while its process sleeps, counts as resident, and is not faulted in again."""
-    with _paged() as (groups, reader, touch):
+    with _paged() as (groups, reader, touch, seen):
         before = groups.memory("paged"), groups.usage("paged")["major_faults"]
         for start, size in paging.spans(reader.pid, 4 << 20):
             paging.will_need(reader.pid, start, size)
         ktap.until(lambda: groups.memory("paged")[0] > 0.9 * _PAGED, "it is resident")
         back = groups.memory("paged"), groups.usage("paged")["major_faults"]
+        ktap.expect(seen.look(0.1), (0.0, 0.0), "swapping: what a push-out takes is not taken by who needs it")
         touch()
         faults = groups.usage("paged")["major_faults"] - before[1]
     ktap.note(f"(resident, on swap alone), faults: {before}, then {back}; {faults} faults for {_PAGED >> 12} pages")
