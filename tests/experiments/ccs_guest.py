@@ -201,9 +201,11 @@ class Bench:
             if config.gang:
                 self.prepare(workload, config)  # an agent would take up Slurm's jobs
                 slurm.start(slurm.Settings(gang=True, slots=len(mix), cpus=1))
-            kind = SlurmJob if config.gang else Job
-            self._jobs = [kind(f"{n}-{kernel}", kernel, workload.size) for n, kernel in enumerate(mix, 1)]
             self._wanted = workload.jobs, config.gang
+            for number, kernel in enumerate(mix, 1):
+                self._jobs.append((SlurmJob if config.gang else Job)(f"{number}-{kernel}", kernel, workload.size))
+                if config.gang:  # while jobs take turns, srun waits for longer and longer times to start one
+                    self._jobs[-1].wait_ready()
             for job in self._jobs:
                 job.wait_ready()
             laps.append(_lap("jobs", laps))

@@ -105,7 +105,8 @@ class SlurmJob(Job):
     def wait_ready(self) -> None:
         """Wait until all ranks stand at the gate; Slurm is to give it no turn until it is open."""
         super().wait_ready()
-        slurm.suspend(self._id)
+        if slurm.state(self._id) != "SUSPENDED":
+            slurm.suspend(self._id)
 
     def open(self) -> None:
         """Its gate is open now: it takes turns with the others that are."""
