@@ -138,12 +138,12 @@ def _stages() -> tuple[Config, ...]:
     off = {"quantum": "off", "memory": "off", "events": "off"}
     return (
         Config("eevdf", None),
+        Config("slurm-gang", None, gang=True),
         Config("dyn", "dyn"),
         Config("+Insert_RQ", "ccs", off),
         Config("+Set_Memory", "ccs", off | {"memory": "on"}),
         Config("+Set_Quantum", "ccs", off | {"memory": "on", "quantum": "on"}),
         Config("ccs", "ccs"),  # + Events
-        Config("slurm-gang", None, gang=True),
     )
 
 
