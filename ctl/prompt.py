@@ -13,10 +13,10 @@ import resource
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LONGEST", "before_all_others", "stay_in_memory"]
+__all__ = ["COMPILER", "LONGEST", "before_all_others", "stay_in_memory"]
 
 LONGEST: Final = 20  # seconds of CPU: under emulation the longest piece of work takes one
-_COMPILER: Final = ("libLLVM", "libclang")  # of the sensors: a hundred megabytes that are needed once
+COMPILER: Final = ("libLLVM", "libclang")  # of the sensors: a hundred megabytes that are needed once
 _MADV_PAGEOUT, _MCL_CURRENT, _MCL_ONFAULT = 21, 1, 4  # asm-generic/mman-common.h, mman.h
 
 
@@ -41,7 +41,7 @@ def stay_in_memory() -> str:
     What is mapped later is not locked: call it again.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    for start, end in _mappings(_COMPILER):
+    for start, end in _mappings(COMPILER):
         libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_PAGEOUT)  # refused: they stay, no harm
     if libc.mlockall(_MCL_CURRENT | _MCL_ONFAULT):
         return f"its memory may be paged out, which costs time on a full node: {os.strerror(ctypes.get_errno())}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from ctl.node.protocol import Client, NotRunning
+from ctl.prompt import COMPILER
 
 __all__ = ["COUNTERS", "child", "counters", "find_locked", "kb_of", "meminfo", "push_out", "settled", "warm_agent"]
 
@@ -88,12 +89,13 @@ def _reclaim(swappiness: str) -> None:
 
 
 def _mapped_files() -> set[str]:
-    """Return the files that running processes execute or map."""
+    """Return the files that running processes execute or map, but not what the agent has given up."""
     files = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):  # a process that ends meanwhile
             files |= {line.split(None, 5)[5] for line in maps.read_text().splitlines() if " /" in line}
-    return {name for name in files if not name.startswith(_NO_DISK) and os.path.isfile(name)}
+    files = {name for name in files if not name.startswith(_NO_DISK) and os.path.isfile(name)}
+    return {name for name in files if not os.path.basename(name).startswith(COMPILER)}
 
 
 def counters() -> dict[str, int]:
