@@ -231,6 +231,9 @@ class Bench:
         jobs = self._crew(workload, config)
         laps.append(_lap(f"{case.workload}, {case.config}: jobs at their gates", laps))
         self.both("brake", *({"part": 1 - weight} for weight in workload.weights))
+        self.both("push_out")
+        for job in jobs:
+            job.stir()
         available = self.both("settle", *({"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms))
         laps.append(_lap("the memory is as it should be", laps))
         found = self._watched(jobs, workload, Users(self.nodes, workload, case.repetition, self.loops_per_ms))
@@ -302,6 +305,7 @@ class Bench:
             job = Job(f"alone-{kernel}", kernel, workload.size, hosts=("node1",))
             job.wait_ready()
             if not jobs:
+                self.both("push_out")
                 self.both("settle", room_kb=plan.ROOM_MB * 1024)
             began = time.monotonic()
             self.both("open_gate", name=job.jid)

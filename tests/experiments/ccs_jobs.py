@@ -45,6 +45,9 @@ class Job:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=errors)
         return output
 
+    def stir(self) -> None:
+        """Have who starts and stops it touch what is needed for that, before a node's memory is measured."""
+
     def open(self) -> None:
         """Its gate is open now."""
         self.opened = time.monotonic()
@@ -107,6 +110,11 @@ class SlurmJob(Job):
         super().wait_ready()
         if slurm.state(self._id) != "SUSPENDED":
             slurm.suspend(self._id)
+
+    def stir(self) -> None:
+        """Slurm resumes and suspends it, which changes nothing before a closed gate."""
+        slurm.resume(self._id)
+        slurm.suspend(self._id)
 
     def open(self) -> None:
         """Its gate is open now: it takes turns with the others that are."""

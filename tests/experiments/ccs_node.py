@@ -79,10 +79,13 @@ class Helper:
         words = [word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")]
         _run("ctl", *(["unload"] if name is None else ["load", "--policy", name, *words]))
 
+    def push_out(self) -> None:
+        """Send to swap what is not needed; what is needed comes back."""
+        push_out()
+        push_out()
+
     def settle(self, room_kb: int) -> int:
         """Leave so much memory; returns what is available then, KB. What is held for the last run is used again."""
-        push_out()
-        push_out()
         if self._new_agent:
             warm_agent()
             self._new_agent = False
