@@ -96,6 +96,7 @@ class State:
 
     stops: tuple[Stop, ...] = ()
     quiet: int = QUIET  # epochs since a page came back
+    calm: int = QUIET  # epochs since swapping was active
     settling: int = 0  # epochs that stop nobody
     patience: dict[str, int] = field(default_factory=dict)  # job -> epochs of quiet it waits for, where not QUIET
     limited: bool = False  # jobs together are held to their pool
@@ -113,15 +114,17 @@ def pool_size(memory_min: int, share_l: float) -> int:
 def decide(state: State, epoch: Epoch) -> State:
     """The state at the end of an epoch."""
     here = {job.jid for job in epoch.jobs}
-    quiet = 0 if epoch.swapping else min(state.quiet + 1, MOST_QUIET)
+    quiet = 0 if epoch.paged_s >= PAGING_S else min(state.quiet + 1, MOST_QUIET)
+    calm = 0 if epoch.swapping else min(state.calm + 1, QUIET)
     settling = state.settling
     state = replace(
         state,
         stops=tuple(stop for stop in state.stops if stop.jid in here),
         patience={jid: epochs for jid, epochs in state.patience.items() if jid in here},
         quiet=quiet,
+        calm=calm,
         settling=max(0, settling - 1),
-        limited=epoch.local_user and quiet < QUIET,
+        limited=epoch.local_user and calm < QUIET,
     )
     before = state.stops
     state = _bound(_let_go_on(state, epoch), epoch)

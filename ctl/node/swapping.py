@@ -25,7 +25,7 @@ class Swapping:
     def look(self, now: float) -> tuple[float, float]:
         """Pages per second that came back, as ctl/node/overload.py counts; reads from swap devices under way, mean.
 
-        Both are 0 the first time, and where the kernel took less than PAGING_S pages a second.
+        The reads are 0 where the kernel took less than PAGING_S pages a second: nobody has to wait for memory then.
         """
         counters, took = sysinfo.vmstat(), sysinfo.swap_read_s()
         taken = sum(counters[name] for name in _TAKEN)
@@ -33,8 +33,7 @@ class Swapping:
         if last is None or now <= last[0]:
             return 0.0, 0.0
         seconds = now - last[0]
-        if (taken - last[3]) / seconds < PAGING_S:
-            return 0.0, 0.0
         back = max(counters["workingset_refault_anon"] - last[1], (counters["pswpin"] - last[2]) / read_ahead())
-        reading = 1.0 if took is None or last[4] is None else (took - last[4]) / seconds
-        return back / seconds, reading
+        if (taken - last[3]) / seconds < PAGING_S:
+            return back / seconds, 0.0
+        return back / seconds, 1.0 if took is None or last[4] is None else (took - last[4]) / seconds

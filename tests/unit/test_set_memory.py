@@ -112,6 +112,12 @@ def test_two_quiet_epochs_let_one_go_on_and_the_next_time_four() -> None:
         assert jids(state) == ["large"]
 
 
+def test_pages_that_cost_no_time_keep_the_stopped_waiting_and_nobody_held() -> None:
+    idle = replace(THRASHING, reading=0.0)
+    assert [then(stopped(), idle, n).limited for n in (1, 2)] == [True, False]
+    assert jids(then(stopped(), idle, 50)) == ["large"]
+
+
 def test_mpl_lets_the_last_to_come_wait_and_go_on_when_one_ends() -> None:
     jobs = tuple(Job(str(n), 0, 0, float(n)) for n in (3, 1, 4, 2))
     epoch = Epoch(False, 0.0, 0, jobs, mpl=2)

