@@ -38,6 +38,7 @@ enum insert_rule {
 	RULE_CCS,		/* CCS Alg. 1: by COM, or by FLT when overloaded */
 	RULE_PRIO,		/* parallel tasks ahead of all others (Monito sec. 5.2) */
 	RULE_IMPLICIT,		/* whoever waited for a message -> top when it comes, else tail (Monito sec. 2.2) */
+	RULE_CSM_FIRST,		/* same as csm, faults asked before messages (B-CSM-6) */
 	NR_RULES,
 };
 
