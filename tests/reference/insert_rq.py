@@ -30,7 +30,7 @@ __all__ = [
     "walks_on_expiry",
 ]
 
-RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs", "prio", "implicit", "csm-first")
+RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "csm-first", "ccs", "prio", "implicit")
 CAUSES = ("wake", "expire", "fork", "message", "credit")
 
 MES_ONE = 1 << 10  # mes and P are whole numbers of 1/1024
