@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from tests.experiments.pinned import POLICIES, WORKLOADS, End, Place, arguments, places
 from tests.experiments.pinned_simulated import gaps_s, simulated
@@ -113,17 +111,13 @@ def _measured(policies: Sequence[str]) -> Iterator[Mapping[str, Any]]:
 @click.option("--keep", is_flag=True, help="Keep the table in results/.")
 def main(policies: str, simulate: str, keep: bool) -> None:
     """Run the same small workloads in a virtual machine and in the simulator; exit status 1 if they do not agree."""
-    console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
     measured, found = [], []
     for run in _measured(policies.split(",")):
         measured.append(run)
         found.append(compare(run["workload"], run["policy"], run["ends"], simulate))
-        console.print("  ".join(_row(found[-1])), highlight=False)
-    table = Table(*_HEADINGS)
-    for one in found:
-        table.add_row(*_row(one))
-    console.print(table)
+        click.echo(f"{run['policy']}, {run['workload']}: {_row(found[-1])[-1]}", err=True)
+    click.echo(markdown(map(_row, found)), nl=False)
     if keep:
         describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
         commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
