@@ -4,8 +4,8 @@
 
 Model csm, ten jobs for each node, local ones and small ones of 2 to nodes / 8 tasks; three of ten tasks are a job's,
 and tasks ask for six tenths of the CPUs, whatever the size of the cluster. Each run has a process of its own, so its
-peak memory is its own. "n log n" is the run's time divided by that of the smallest cluster
-and by what n log2 n, n being its events, grew by: 1 or less is growth no worse than n log n.
+peak memory is its own. "to n log n" is what the time grew by since the smallest cluster, divided by what n log n did,
+n being the nodes, and so the jobs: 1 or less is growth no worse than that.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _apart(nodes: int, policy: str, repeat: int) -> Measured:
     return found[0]._replace(cpu_s=statistics.median(one.cpu_s for one in found))
 
 
-def _n_log_n(events: int) -> float:
-    return events * math.log2(events)
+def _n_log_n(nodes: int) -> float:
+    return nodes * math.log2(nodes)
 
 
 def markdown(measured: Sequence[Measured]) -> str:
@@ -82,7 +82,7 @@ def markdown(measured: Sequence[Measured]) -> str:
     lines = ["| " + " | ".join(_HEADINGS) + " |", "|" + "---|" * len(_HEADINGS)]
     for one in measured:
         base = first.setdefault(one.policy, one)
-        grew = one.cpu_s / base.cpu_s / (_n_log_n(one.events) / _n_log_n(base.events))
+        grew = one.cpu_s / base.cpu_s / (_n_log_n(one.nodes) / _n_log_n(base.nodes))
         cells = (
             f"{one.nodes:,}",
             f"{_JOBS_PER_NODE * one.nodes:,}",
