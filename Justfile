@@ -29,7 +29,7 @@ cluster N="2" *OPTIONS: setup
 bench *OPTIONS: setup
     @.venv/bin/python -m tests.bench {{ OPTIONS }}
 
-# Run an experiment on a cluster of virtual machines: `waiting`, `waiting-jobs`, `ccs-modules`, `ccs-share`, `ccs-hetero`; OPTIONS are its own
+# Run an experiment on a cluster of virtual machines: `waiting`, `waiting-jobs`, `ccs-modules`, `ccs-share`, `ccs-hetero`; or `kernel-and-simulator`, which compares the two; OPTIONS are its own
 [no-exit-message]
 experiment NAME *OPTIONS: setup
     @.venv/bin/python -m tests.experiments.{{ replace(NAME, "-", "_") }} {{ OPTIONS }}

@@ -14,6 +14,7 @@ static __always_inline bool needs_obs(const struct insert_env *env, const struct
 	switch (env->rule) {
 	case RULE_CSM:
 	case RULE_CSM_BOUNDED:
+	case RULE_CSM_FIRST:
 		return env->overloaded;
 	case RULE_SDCA:
 	case RULE_CCS:

@@ -35,6 +35,7 @@ enum insert_rule {
 	RULE_DYNAMIC,		/* by accumulated CPU (Monito sec. 5.3) */
 	RULE_CSM,		/* Algorithm 1 as printed */
 	RULE_CSM_BOUNDED,	/* same, its Dynamic mode bounded (B-CSM-5) */
+	RULE_CSM_FIRST,		/* Algorithm 1 with faults asked before messages (B-CSM-6) */
 	RULE_CCS,		/* CCS Alg. 1: by COM, or by FLT when overloaded */
 	RULE_PRIO,		/* parallel tasks ahead of all others (Monito sec. 5.2) */
 	RULE_IMPLICIT,		/* whoever waited for a message -> top when it comes, else tail (Monito sec. 2.2) */

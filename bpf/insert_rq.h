@@ -89,6 +89,11 @@ IRQ_INLINE int sched_cond(const struct insert_env *env, const struct rq_task *q,
 			return q->mes < h->mes;
 		/* Dynamic mode: rec != 0 leads up, as far as de allows (B-CSM-5) */
 		return h->rec || q->flt > h->flt;
+	case RULE_CSM_FIRST:
+		if (!env->overloaded)
+			return q->mes < h->mes;
+		/* line 17 before line 5: received messages decide between equals (B-CSM-6) */
+		return q->flt > h->flt || (q->flt == h->flt && q->rec < h->rec);
 	case RULE_CCS:
 		return env->overloaded ? q->flt > h->flt : q->com < h->com;
 	default:
@@ -115,6 +120,7 @@ IRQ_INLINE enum insert_plan insert_plan(const struct insert_env *env,
 	case RULE_PRED:
 	case RULE_CCS:
 	case RULE_CSM_BOUNDED:
+	case RULE_CSM_FIRST:
 	case RULE_PRIO:
 		return PLAN_WALK;
 	case RULE_IMPLICIT:
@@ -145,8 +151,8 @@ IRQ_INLINE enum insert_plan insert_plan(const struct insert_env *env,
 /* Can a task whose quantum ended overtake anybody under this rule? */
 IRQ_INLINE int walks_on_expiry(unsigned int rule)
 {
-	return rule == RULE_PRED || rule == RULE_CSM || rule == RULE_CSM_BOUNDED || rule == RULE_CCS ||
-	       rule == RULE_PRIO;
+	return rule == RULE_PRED || rule == RULE_CSM || rule == RULE_CSM_BOUNDED || rule == RULE_CSM_FIRST ||
+	       rule == RULE_CCS || rule == RULE_PRIO;
 }
 
 /*
@@ -198,6 +204,7 @@ IRQ_INLINE unsigned int decided_by(const struct insert_env *env, const struct rq
 		if (!env->overloaded)
 			return STAT_MODE_PRED;
 		return h->rec ? STAT_MODE_DYN : STAT_MODE_CSM;
+	case RULE_CSM_FIRST:
 	case RULE_CCS:
 		return env->overloaded ? STAT_MODE_CSM : STAT_MODE_PRED;
 	default:

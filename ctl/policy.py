@@ -121,6 +121,12 @@ _POLICIES = (
         "csm, but a received message leads up only past tasks overtaken fewer than mnol or mnod times",
         "B-CSM-5",
     ),
+    Policy(
+        "csm-first",
+        "csm-first",
+        "csm, but once memory does not fit fewer faults lead up before messages do: these decide between equals",
+        "B-CSM-6",
+    ),
     Policy("csm-paper", "csm", "csm by its other name: Algorithm 1 as printed", "CSM Alg. 1, B-CSM-5"),
     Policy(
         "ccs",

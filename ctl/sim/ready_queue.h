@@ -8,8 +8,9 @@
  *
  * For engines that have, before they include this: struct task with rq, next,
  * prev and state, struct node with running, head, tail and nr, struct sim with
- * tasks, env, par, stats, log and trouble; overloaded(), and observe(), which
- * brings up to date what the rules want to know. displace() they have later.
+ * tasks, env, par, stats, log and trouble; overloaded(); in_turn(), the task
+ * that would be displaced, if any; and observe(), which brings up to date what
+ * the rules want to know. displace() they have later.
  */
 #ifndef SIM_READY_QUEUE_H
 #define SIM_READY_QUEUE_H
@@ -64,21 +65,22 @@ static void count_insertion(struct sim *s, const struct task *h, enum insert_pla
 }
 
 /* Remember what a decision is based on, so that a test can decide it again. */
-static struct sim_decision *log_situation(struct sim *s, const struct node *n, const struct task *h)
+static struct sim_decision *log_situation(struct sim *s, const struct node *n, const struct task *h,
+					  const struct task *running)
 {
 #ifdef SIM_CHECK
 	if (s->log && s->nr_log < SIM_LOG_ROOM && n->nr <= SIM_LOG_QUEUE) {
 		struct sim_decision *d = &s->log[s->nr_log++];
 
-		*d = (struct sim_decision){ .env = s->env, .h = h->rq, .has_running = n->running != NIL };
-		if (d->has_running)
-			d->running = s->tasks[n->running].rq;
+		*d = (struct sim_decision){ .env = s->env, .h = h->rq, .has_running = running != NULL };
+		if (running)
+			d->running = running->rq;
 		for (uint32_t i = n->head; i != NIL; i = s->tasks[i].next)
 			d->queue[d->nr++] = s->tasks[i].rq;
 		return d;
 	}
 #endif
-	(void)s, (void)n, (void)h;
+	(void)s, (void)n, (void)h, (void)running;
 	return NULL;
 }
 
@@ -101,7 +103,7 @@ static void displace(struct sim *s, struct node *n, uint32_t index);
 static void insert(struct sim *s, struct node *n, uint32_t index, enum insert_cause cause)
 {
 	struct task *h = &s->tasks[index];
-	struct task *running = n->running == NIL ? NULL : &s->tasks[n->running];
+	struct task *running = in_turn(s, n);
 	uint32_t ahead = n->tail, overtaken = 0;
 	int preempt = 0, charged = 0;
 	enum insert_plan plan;
@@ -111,7 +113,7 @@ static void insert(struct sim *s, struct node *n, uint32_t index, enum insert_ca
 	h->state = TASK_QUEUED;
 	s->env.cause = cause;
 	s->env.overloaded = overloaded(s, n);
-	logged = log_situation(s, n, h);
+	logged = log_situation(s, n, h, running);
 	plan = insert_plan(&s->env, &h->rq, running ? &running->rq : NULL);
 	if (plan == PLAN_TOP) {
 		ahead = NIL;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """insert_RQ in plain Python, from the papers' pseudo code and the readings in spec.md B.
 
-Sources: CSM Algorithm 1 (pred, dyn, csm, csm-bounded), CCS Algorithm 1 (ccs), Monito §3 Algorithm 2 (sdca)
+Sources: CSM Algorithm 1 (pred, dyn, csm, csm-bounded, csm-first), CCS Algorithm 1 (ccs), Monito §3 Algorithm 2 (sdca)
 and §2.2, §5.2, §5.3 (implicit, prio, dynamic). RQ[0] is the running task, `queue[j]` is RQ[j+1]; the bottom is
 the end of the list. Nothing is changed in place: a decision names what it did, and `apply` carries it out.
 
@@ -30,7 +30,7 @@ __all__ = [
     "walks_on_expiry",
 ]
 
-RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs", "prio", "implicit")
+RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "csm-first", "ccs", "prio", "implicit")
 CAUSES = ("wake", "expire", "fork", "message", "credit")
 
 MES_ONE = 1 << 10  # mes and P are whole numbers of 1/1024
@@ -98,6 +98,13 @@ def _csm_bounded(env: Env, q: Task, h: Task) -> bool:
     return dynamic_mode or _csm(env, q, h)
 
 
+def _csm_first(env: Env, q: Task, h: Task) -> bool:
+    """Alg. 1 with l.17 before l.5: once memory does not fit, who faults less; among equals who has received more."""
+    if not env.overloaded:
+        return q.mes < h.mes
+    return (h.flt, -h.rec) < (q.flt, -q.rec)  # B-CSM-6
+
+
 def _ccs(env: Env, q: Task, h: Task) -> bool:
     return q.flt > h.flt if env.overloaded else q.com < h.com  # CCS Alg. 1
 
@@ -117,6 +124,7 @@ _SCHED_COND: dict[str, Callable[[Env, Task, Task], bool]] = {
     "sdca": _more_received,
     "csm": _csm,
     "csm-bounded": _csm_bounded,
+    "csm-first": _csm_first,
     "ccs": _ccs,
 }
 
@@ -149,7 +157,7 @@ def _walks(env: Env, h: Task) -> bool:
     """Does h, not led to the top, look at the tasks ahead of it?"""
     if env.rule == "sdca":
         return _received(env, h)  # all else: "insert_RQ_bottom" (Alg. 2 l.3, Alg. 1 l.6)
-    return env.rule in ("pred", "csm", "csm-bounded", "ccs", "prio")
+    return env.rule in ("pred", "csm", "csm-bounded", "csm-first", "ccs", "prio")
 
 
 def insert_RQ(
@@ -215,7 +223,7 @@ def decided_by(env: Env, h: Task) -> str | None:
         return "dynamic"
     if env.rule == "pred" or not env.overloaded:
         return "predictive"
-    return "dynamic" if env.rule != "ccs" and h.rec != 0 else "csm"  # CCS has no Dynamic mode
+    return "dynamic" if env.rule not in ("ccs", "csm-first") and h.rec != 0 else "csm"  # these have no Dynamic mode
 
 
 def walks_on_expiry(rule: str) -> bool:

@@ -67,7 +67,7 @@ def test_bulk_reaches_every_corner() -> None:
         for outcome in ("preempt", "charged_running", "bounded"):
             seen[outcome, case.env.cause] += getattr(decision, outcome)
     assert min(seen[rule, cause] for rule in RULES for cause in CAUSES) > 300
-    walkers = ("pred", "csm", "csm-bounded", "ccs")
+    walkers = ("pred", "csm", "csm-bounded", "csm-first", "ccs")
     assert min(seen[rule, "walked", o] for rule in walkers for o in ("True", "False")) > 100
     assert seen["sdca", "walked"] > 100
     assert min(seen["prio", outcome] for outcome in ("rose", "held", "preempt")) > 30
@@ -145,6 +145,12 @@ def P(tid: int, **values: int) -> Task:
             [2, 9, 3],
             False,
         ),
+        # csm-first: who thrashes stays, whatever it received; messages decide between those that fault alike
+        ([P(2, flt=5), P(3, flt=6)], P(9, rec=9, flt=9), P(1), Env("csm-first", "wake", True), [2, 3, 9], False),
+        ([P(2, flt=5), P(3, flt=6)], P(9, rec=1, flt=5), P(1), Env("csm-first", "wake", True), [9, 2, 3], False),
+        ([P(2), P(3, rec=1)], P(9, rec=1), P(1), Env("csm-first", "wake", True), [2, 3, 9], False),
+        ([P(2), P(3)], P(9, rec=1), P(1), Env("csm-first", "wake", True), [9, 2, 3], True),
+        ([P(2), P(3, rec=9)], P(9, mes=1), P(1), Env("csm-first", "wake"), [9, 2, 3], True),
         ([P(2, com=5), P(3, com=6)], P(9, com=6, mes=9), P(1), Env("ccs", "wake"), [2, 3, 9], False),
         ([P(2, flt=5), L(3, flt=6)], P(9, rec=9, flt=5), P(1), Env("ccs", "wake", True), [2, 9, 3], False),
         (

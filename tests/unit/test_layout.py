@@ -59,6 +59,6 @@ def test_rules_and_causes(compiled: dict[str, int]) -> None:
     for name, value in layout.RULES.items():
         assert compiled[f"RULE_{name.upper().replace('-', '_')}"] == value
         assert layout.RULE_NAMES[value] == name
-    papers = {"fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs", "prio", "implicit"}
+    papers = {"fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs", "prio", "implicit", "csm-first"}
     assert set(layout.RULES) == papers
     assert set(layout.CAUSE_NAMES) == {"wake", "expire", "fork", "message", "credit", "resume"}

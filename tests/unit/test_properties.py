@@ -19,6 +19,7 @@ CHARGED = (
     "pred",
     "sdca",
     "csm-bounded",
+    "csm-first",
     "ccs",
 )  # whoever is passed is charged: no rule that leads to the top
 COSCHEDULING = tuple(cause for cause in CAUSES if cause != "credit")

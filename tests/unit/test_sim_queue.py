@@ -46,7 +46,7 @@ def test_every_decision_is_the_references(name: str) -> None:
 
 def test_nobody_is_overtaken_more_than_mno_times() -> None:
     """The engine asserts it, too; here it is seen to reach the bound and to stop there."""
-    for name in ("pred", "csm", "csm-bounded", "ccs"):
+    for name in ("pred", "csm", "csm-bounded", "csm-first", "ccs"):
         with Simulation(name, MODEL.complete(CROWDED), 12, kind=CHECKED) as simulation:
             simulation.advance(events=300_000)
             de = list(simulation.stats().de)
@@ -56,7 +56,7 @@ def test_nobody_is_overtaken_more_than_mno_times() -> None:
 ALONE = CROWDED | {"nodes": 1, "mix": "two", "pdt": 0.5, "mit_s": 12, "memory": 3000}
 
 
-@pytest.mark.parametrize("name", ["csm", "csm-bounded", "ccs"])
+@pytest.mark.parametrize("name", ["csm", "csm-bounded", "csm-first", "ccs"])
 def test_what_a_decision_leaves_is_what_the_next_one_finds(name: str) -> None:
     """On one node: nobody else comes or goes but at the head, overtaken tasks are charged, fresh ones start at 0."""
     rule = policy.find_policy(name).rule

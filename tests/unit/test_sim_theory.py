@@ -66,7 +66,7 @@ def test_the_checked_engine_finds_nothing_wrong() -> None:
         "nodes": 16, "jobs": 400, "memory": 8000, "mest": 2000, "mit_s": 3, "local_share": 0.9, "tc_local_s": 5,
         "tc_small_s": 5, "tc_large_s": 10, "mfreq_ms": 60,
     }  # fmt: skip
-    for name in ("rr", "pred", "dyn", "csm", "csm-bounded", "ccs"):
+    for name in ("rr", "pred", "dyn", "csm", "csm-bounded", "csm-first", "ccs"):
         result = run(name, MODEL.complete(crowded), 5, kind=CHECKED)
         assert result["arrivals"] == 400
         assert result["faults"] > 100

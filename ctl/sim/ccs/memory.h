@@ -110,6 +110,12 @@ static inline void observe(struct sim *s, struct node *n, struct task *h)
 		s->tasks[i].rq.flt = flt_of(s, &s->tasks[i]);
 }
 
+/* RQ[0] */
+static inline struct task *in_turn(struct sim *s, const struct node *n)
+{
+	return n->running == NIL ? NULL : &s->tasks[n->running];
+}
+
 #include "ready_queue.h"
 
 #endif /* SIM_MEMORY_H */

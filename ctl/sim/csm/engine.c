@@ -31,7 +31,7 @@ static inline void stop(struct sim *s, struct node *n, struct task *t)
 
 	n->busy += ran;
 	t->work_left -= ran;
-	t->slice_left -= ran;
+	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;
 	if (t->message_left != NEVER)
 		t->message_left -= ran;
 	t->last_run = s->now;
@@ -46,10 +46,18 @@ static inline void stop(struct sim *s, struct node *n, struct task *t)
 	}
 }
 
+/* When does a slice end that begins, or goes on, at from? Where there are ticks, with the first after it. */
+static inline uint64_t slice_end(const struct sim *s, uint64_t from, uint64_t left)
+{
+	uint64_t past = s->par.tick_ns ? (from + left) % s->par.tick_ns : 0;
+
+	return past ? left + s->par.tick_ns - past : left;
+}
+
 /* What will the running task do next, and when? */
 static inline void begin(struct sim *s, struct node *n, const struct task *t, uint64_t from)
 {
-	uint64_t due = t->slice_left;
+	uint64_t due = slice_end(s, from, t->slice_left);
 
 	n->cpu_event = CPU_EXPIRE;
 	if (t->message_left <= due) {
@@ -119,7 +127,8 @@ static void dispatch(struct sim *s, struct node *n)
 			}
 		}
 		if (!t->in_slice) {
-			t->slice_left = exponential_ns(&t->slices, s->par.slice_ns);
+			t->slice_left = s->par.equal_slices ? (uint64_t)s->par.slice_ns :
+				exponential_ns(&t->slices, s->par.slice_ns);
 			t->in_slice = 1;
 		}
 		t->state = TASK_RUNNING;

@@ -141,6 +141,20 @@ _ALL = (
     ),
 )
 
+_ORDERS: Mapping[str, Line] = {p: (p, {}) for p in ("csm", "csm-first")}
+
+
+def _order(mem_load: str) -> Experiment:
+    """Both orders of Algorithm 1's questions: messages or faults first (B-CSM-6)."""
+    return _by_frequency(
+        f"csm-order-{mem_load}",
+        f"Messages or faults asked first, mem_load {mem_load}",
+        lines=_ORDERS,
+        panels=(_FAULTS, _CORRELATION, _SMALL, _LARGE, _LOCAL),
+        at=_at(mem_load),
+    )
+
+
 _OTHERS = (
     _csm(
         "csm-mnol",
@@ -172,6 +186,9 @@ _OTHERS = (
         at=_loaded("1.0"),
         xlabel="cost of a switch, ms",
     ),
+    *map(_order, _MNOD),
+    _trial("csm-order-fig2", "Messages or faults asked first, Fig. 2", _ORDERS, "toy"),
+    _trial("csm-order-fig4", "Messages or faults asked first, Fig. 4", _ORDERS, "static"),
     _cascade("csm-cascade", ""),
     _cascade("csm-cascade-often", ", four times as often", inject_every_s=0.5),
     *_readings("csm-toy", "Fig. 2: three nodes, one local task each", tuple(_THREE), "toy"),

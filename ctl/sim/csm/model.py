@@ -37,7 +37,7 @@ def run(
 MODEL = Model(
     "csm",
     "CSM §5.1: a cluster of 32 nodes with local, small and large jobs",
-    ("rr", "pred", "dyn", "csm", "csm-bounded", "ccs"),
+    ("rr", "pred", "dyn", "csm", "csm-bounded", "csm-first", "ccs"),
     PARAMETERS,
     run,
     "csm",

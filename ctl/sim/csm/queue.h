@@ -34,6 +34,14 @@ static inline void observe(struct sim *s, struct node *n, struct task *h)
 		h->rq.flags = h->rq.mes < MES_LOCAL ? 0 : TASK_PARALLEL;
 }
 
+/* RQ[0]. One whose slice is over and that the next tick takes off is, as in the kernel, displaced by nobody. */
+static inline struct task *in_turn(struct sim *s, const struct node *n)
+{
+	struct task *t = n->running == NIL ? NULL : &s->tasks[n->running];
+
+	return t && s->par.tick_ns && s->now >= n->since + t->slice_left ? NULL : t;
+}
+
 #include "ready_queue.h"
 
 #endif /* SIM_QUEUE_H */

@@ -43,6 +43,7 @@ struct sim_params {
 	uint32_t	eq3_printed;		/* pg_fault as printed, inverted (B-CSM-1) */
 	uint32_t	top_next;		/* the top is next, the running task stays (B-CSM-4) */
 	uint32_t	refs;			/* page references per dispatch (B-CSM-23) */
+	uint32_t	equal_slices;		/* each slice is the mean */
 	uint32_t	in_step;		/* the tasks of a job communicate at the same points of their progress */
 	uint32_t	enter_free;		/* a new task has free frames only, takes none of the others */
 	double		mit_ns;			/* mean time between two jobs' arrivals */
@@ -59,6 +60,7 @@ struct sim_params {
 	uint64_t	latency_ns;		/* of a message */
 	uint64_t	smq_ns;			/* how long it stays in the send queue */
 	uint64_t	fault_ns;		/* of a page fault */
+	uint64_t	tick_ns;		/* a slice ends with the first tick after it; 0: by itself */
 	uint64_t	switch_ns;		/* of putting another task on the CPU */
 	double		inject_ns;		/* mean time between two injected faults; 0: none */
 	uint32_t	inject_node;		/* where they are */
@@ -140,6 +142,7 @@ const char *sim_trouble(sim *s);
 uint32_t sim_node_tasks(sim *s, uint32_t node, struct sim_view *views, uint32_t room);
 uint32_t sim_log(sim *s, struct sim_decision *log, uint32_t room);	/* decisions since the last call */
 void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uint32_t n);
+void sim_gaps(const struct sim_params *params, uint32_t job, uint64_t *ns, uint32_t n);	/* CPU time between messages */
 int sim_memory(const struct sim_params *params, const struct sim_memory_op *ops, uint32_t n, uint32_t tasks,
 	       uint32_t *res, uint32_t *flt);	/* of each task after each operation; SIM_CHECK only, else -1 */
 /* cdef end */

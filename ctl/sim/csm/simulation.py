@@ -53,12 +53,13 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
     p.classify_mes, p.backlog_only = v["classify"] == "mes", v["c_mes"] == "backlog"
     p.eq3_printed, p.top_next = v["eq3"] == "printed", v["top"] == "next"
     p.in_step = v["gaps"] == "job"
+    p.equal_slices = v["slices"] == "equal"
     p.enter_free = v["enter"] == "free"
     n, mest = v["nodes"] * v["cpus"], v["mest"]
     p.nodes = n
     p.inject_ns, p.inject_node = v["inject_every_s"] * 1e9, v["inject_node"] * v["cpus"]
     p.mit_ns, p.slice_ns, p.mfreq_ns = v["mit_s"] * 1e9, v["slice_ms"] * 1e6, v["mfreq_ms"] * 1e6
-    for field in ("latency", "smq", "fault", "switch"):
+    for field in ("latency", "smq", "fault", "tick", "switch"):
         setattr(p, f"{field}_ns", round(v[f"{field}_ms"] * 1e6))
     if v["mix"] == "two":
         p.local_share, p.large_share = 1 - v["pdt"], 0
@@ -109,6 +110,12 @@ class Simulation(EngineRun):
         """struct sim_record of each job, in the order of arrival."""
         records = self.engine.lib.sim_records(self._sim)
         return (records[i] for i in range(self.jobs))
+
+    def gaps_s(self, job: int, count: int) -> list[float]:
+        """The CPU time between messages of this job's tasks, the first so many; jobs are numbered as they arrive."""
+        ns = self.engine.ffi.new("uint64_t[]", count)
+        self.engine.lib.sim_gaps(self._params, job, ns, count)
+        return [one / 1e9 for one in ns]
 
     def node(self, number: int) -> list[View]:
         """The tasks that are on a node now."""
