@@ -209,7 +209,7 @@ EXPERIMENTS: Final = {
             "What each module of CCS contributes (CCS F. 5)",
             (Workload("fits", users="shell"), Workload("overload", users="internet", size=2.0)),
             tuple(config.name for config in _stages()),
-            short=("overload", "dyn", "ccs"),
+            short=("overload", "eevdf", "ccs"),
         ),
         Experiment(
             "ccs-share",
