@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ctl import knob_values, policy
 from tests.experiments import ccs, ccs_report, ccs_stats
@@ -239,6 +240,27 @@ def test_a_step_back_is_to_be_worse_for_local_users() -> None:
     users = {factor: [{**user, "seconds": factor * user["seconds"]} for user in base["locals"]] for factor in (0.5, 2)}
     assert ccs.directions([base, {**slow, "locals": users[0.5]}], "overload", "ccs", "eevdf")[0]
     assert not ccs.directions([base, {**slow, "locals": users[2]}], "overload", "ccs", "eevdf")[0]
+
+
+@pytest.mark.parametrize(("cycles", "status"), [((1,), 0), ((3, 0.5), 0), ((3, 3), 1)])
+def test_the_short_form_looks_twice_before_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cycles: tuple[float, ...], status: int
+) -> None:
+    def boot(cases: list[Case], kept: ccs.Kept, _console: object) -> int:
+        for case in cases:
+            made = run(case.workload, case.config, case.repetition)
+            factor = cycles[case.repetition] if case.config == "ccs" else 2
+            kept.add({**made, "locals": [{**user, "seconds": factor * user["seconds"]} for user in made["locals"]]})
+        return 0
+
+    monkeypatch.setattr(ccs, "_boot", boot)
+    kept = ccs.Kept(tmp_path / "runs.jsonl")
+    if status:
+        with pytest.raises(SystemExit, match="1"):
+            ccs._check_short(MODULES, kept, Console())
+    else:
+        ccs._check_short(MODULES, kept, Console())
+    assert len(kept.runs) == 2 * len(cycles)
 
 
 def test_results_are_told_and_drawn(tmp_path: Path) -> None:
