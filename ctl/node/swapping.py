@@ -14,6 +14,7 @@ from ctl.node.overload import PAGING_S, read_ahead
 __all__ = ["Swapping"]
 
 _TAKEN = ("pgsteal_kswapd", "pgsteal_direct")
+_PAGE_S = 1e-4  # what a page costs at the least, however fast the device: a fault, and another page to be taken away
 
 
 class Swapping:
@@ -23,9 +24,10 @@ class Swapping:
         self._last: tuple[float, int, int, int, float | None] | None = None
 
     def look(self, now: float) -> tuple[float, float]:
-        """Pages per second that came back, as ctl/node/overload.py counts; reads from swap devices under way, mean.
+        """Pages per second that came back, as ctl/node/overload.py counts; the part of the time that they cost.
 
-        The reads are 0 where the kernel took less than PAGING_S pages a second: nobody has to wait for memory then.
+        That is the reads from swap devices that are under way, mean (they may be several), or _PAGE_S for each page if
+        that is more. It is 0 where the kernel took less than PAGING_S pages a second: nobody waits for memory then.
         """
         counters, took = sysinfo.vmstat(), sysinfo.swap_read_s()
         taken = sum(counters[name] for name in _TAKEN)
@@ -36,4 +38,5 @@ class Swapping:
         back = max(counters["workingset_refault_anon"] - last[1], (counters["pswpin"] - last[2]) / read_ahead())
         if (taken - last[3]) / seconds < PAGING_S:
             return back / seconds, 0.0
-        return back / seconds, 1.0 if took is None or last[4] is None else (took - last[4]) / seconds
+        reading = 1.0 if took is None or last[4] is None else (took - last[4]) / seconds
+        return back / seconds, max(reading, back / seconds * _PAGE_S)

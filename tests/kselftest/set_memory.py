@@ -55,7 +55,7 @@ def larger_is_stopped_and_goes_on() -> None:
         ktap.expect(low, sysinfo.meminfo()["MemTotal"] // 2 // 4096 * 4096, "protected for jobs")
         ctl("set", "local_user=on")
         began = time.monotonic()
-        ktap.until(lambda: (PARENT / "large" / "cgroup.freeze").read_text() == "1\n", "the larger is stopped", 120)
+        ktap.until(lambda: (PARENT / "large" / "cgroup.freeze").read_text() == "1\n", "the larger is stopped", 40)
         ktap.note(f"stopped {time.monotonic() - began:.1f} s after the user came, an epoch is {_EPOCH_S:g} s")
         resident = groups.memory("large")[0]
         ktap.until(lambda: groups.memory("large")[0] < max(resident * 3 / 4, large / 10), "its memory goes out", 60)
