@@ -142,11 +142,11 @@ def swap_read_s() -> float | None:
         path, kind = line.split()[:2]
         if kind != "partition":
             return None
-        number = os.stat(path).st_rdev
-        stat = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
         try:
+            number = os.stat(path).st_rdev
+            stat = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
             total += int(stat.read_text().split()[3]) / 1000
-        except (OSError, IndexError):
+        except (OSError, IndexError):  # no node of that name in /dev, or a driver that counts nothing
             return None
     return total
 

@@ -9,7 +9,8 @@ what local tasks leave (CCS §4.2).
 
 A job is stopped by `cgroup.freeze`; then its protection is taken away and its memory pushed out, piece by piece in a
 thread, so that a job that is to go on does not wait for it. When it goes on, as much of its memory is read back at once
-as there is room for: by itself it would sleep at one page after the other, longer than many a job computes.
+as there is room for: by itself it would sleep at one page after the other, longer than many a job computes (the papers
+say when a job goes on, B-CCS-8, not how its pages come back).
 
 The kernel keeps all of this when the agent dies. Its supervisor undoes it then, and when the agent is stopped; the next
 agent does if both were killed (ctl/daemon.py).
@@ -87,11 +88,12 @@ class Pools:
         """
         for jid in self._stopped:
             self._cgroups.set_frozen(jid, True)
-        for jid in list(self._coming):
-            self._pusher.submit(self._bring_back, jid)
-            self._coming[jid] -= 1
-            if not self._coming[jid]:
+        for jid, epochs in list(self._coming.items()):
+            if not epochs:
                 del self._coming[jid]
+                continue
+            self._coming[jid] = epochs - 1
+            self._pusher.submit(self._bring_back, jid)
 
     def forget(self, jid: str) -> None:
         """The job has ended."""
@@ -102,6 +104,7 @@ class Pools:
         """Let every job go on, and lift all limits."""
         for jid in list(self._stopped):
             self.go_on(jid)
+        self._coming.clear()  # an agent that ends does not wait for their pages
         self.unlimit(jids)
 
     def _push_out(self, jid: str) -> None:
@@ -118,10 +121,10 @@ class Pools:
             return
 
     def _bring_back(self, jid: str) -> None:
-        """In a thread: read back what there is room for without pushing out others'. Ends when the job is stopped."""
+        """In a thread: read back what there is room for without pushing out others', as long as `_coming` has it."""
         with contextlib.suppress(CoschedError, OSError):  # the job ended meanwhile
             for pid in self._cgroups.pids(jid):
                 for start, size in paging.spans(pid, _BACK):
-                    if jid in self._stopped or meminfo()["MemAvailable"] < size:
+                    if jid not in self._coming or meminfo()["MemAvailable"] < size:
                         return
                     paging.will_need(pid, start, size)

@@ -64,7 +64,7 @@ class Epoch:
     pool: int  # M_Paral, bytes
     jobs: tuple[Job, ...]
     mpl: int = 0  # jobs that may run; 0: all
-    reading: float = 1.0  # reads from the swap devices that were under way, mean; 1 where that is not known
+    cost: float = 1.0  # part of the time that these pages cost (swapping.py); 1 where that is not known
 
     @property
     def swapping(self) -> bool:
@@ -72,7 +72,7 @@ class Epoch:
 
         What is much for a disk, 8 ms a page, is nothing for a device that takes a tenth of one.
         """
-        return self.paged_s >= PAGING_S and self.reading >= STALL_LOW
+        return self.paged_s >= PAGING_S and self.cost >= STALL_LOW
 
     @property
     def used(self) -> int:

@@ -315,8 +315,8 @@ class SocialContract:
         pool, jobs = self.pool(), list(self._jobs())
         bound = mpl_bound(int(self._knob("mpl")), self.weight)
         seen = self._as_seen(jobs)
-        paged_s, reading = self._swapping.look(now)
-        self.epoch = set_memory.Epoch(self.user.present, paged_s, pool, seen, bound, reading)
+        paged_s, cost = self._swapping.look(now)
+        self.epoch = set_memory.Epoch(self.user.present, paged_s, pool, seen, bound, cost)
         self.memory = set_memory.decide(self.memory, self.epoch)
         if self.memory.stops != before:
             self._want_stopped()

@@ -7,10 +7,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctl.kernel.cgroups import PARENT
+from ctl.kernel.cgroups import PARENT, JobCgroups
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl
 from tests.kselftest.node import disabled, spawned
@@ -86,6 +87,28 @@ def first_ends() -> None:
                 ktap.expect([row["state"] for row in asked("jobs")], ["free"], "jobs left")
 
 
+def memory_comes_back() -> None:
+    """What a stopped job had is pushed out, and is back when it goes on, though it sleeps; not when the agent ends."""
+    size, groups = 48 << 20, JobCgroups()
+    holder = (sys.executable, "-c", f"import time; m = bytearray(b'x') * {size}; time.sleep(1000)")
+    with (
+        agent("epoch_ms=300", policy="poly"),
+        spawned("ctl", "run", "--job", "one", "--", "sleep", "1000"),
+        contextlib.ExitStack() as stack,
+    ):
+        ktap.until((PARENT / "one").exists, "job one")
+        stack.enter_context(spawned("ctl", "run", "--job", "two", "--", *holder))
+        ktap.until(lambda: (PARENT / "two").exists() and groups.memory("two")[0] > size, "job two has its memory", 20)
+        for goes_on in ("set", "mpl=0"), ("unload",):
+            ctl("set", "mpl=1")
+            ktap.until(lambda: groups.memory("two")[1] > 0.9 * size, "it was pushed out", 20)
+            ctl(*goes_on)
+            ktap.until(lambda: not _frozen("two"), "it goes on", 20)
+            if goes_on[0] == "set":
+                ktap.until(lambda: groups.memory("two")[0] > 0.9 * size, "its memory is back", 20)
+        ktap.expect(groups.memory("two")[1] > 0.5 * size, True, "still on swap after the unload")
+
+
 def unloaded() -> None:
     """ctl unload."""
     with _two_jobs():
@@ -125,4 +148,6 @@ def thrown_out() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(agent_is_told, first_ends, unloaded, killed_and_started_again, agent_stopped, thrown_out)
+    ktap.run(
+        agent_is_told, first_ends, memory_comes_back, unloaded, killed_and_started_again, agent_stopped, thrown_out
+    )

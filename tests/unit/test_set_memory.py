@@ -50,7 +50,7 @@ def test_the_largest_resident_is_stopped_within_one_epoch() -> None:
     [
         replace(THRASHING, local_user=False),
         replace(THRASHING, paged_s=PAGING_S - 0.1),
-        replace(THRASHING, reading=0.04),
+        replace(THRASHING, cost=0.04),
         replace(THRASHING, pool=131 * MIB),
         replace(THRASHING, jobs=()),
     ],
@@ -113,7 +113,7 @@ def test_two_quiet_epochs_let_one_go_on_and_the_next_time_four() -> None:
 
 
 def test_pages_that_cost_no_time_keep_the_stopped_waiting_and_nobody_held() -> None:
-    idle = replace(THRASHING, reading=0.0)
+    idle = replace(THRASHING, cost=0.0)
     assert [then(stopped(), idle, n).limited for n in (1, 2)] == [True, False]
     assert jids(then(stopped(), idle, 50)) == ["large"]
 
