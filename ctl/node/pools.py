@@ -43,7 +43,7 @@ class Pools:
     def __init__(self, cgroups: JobCgroups) -> None:
         self._cgroups = cgroups
         self._stopped: set[str] = set()
-        self._coming: dict[str, int] = {}  # jobs that went on: epochs in which more of their memory is read back
+        self._coming: dict[str, int] = {}  # jobs that went on: epochs left in which more of their memory is read back
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
         self._set = False
 
@@ -88,11 +88,8 @@ class Pools:
         """
         for jid in self._stopped:
             self._cgroups.set_frozen(jid, True)
-        for jid, epochs in list(self._coming.items()):
-            if not epochs:
-                del self._coming[jid]
-                continue
-            self._coming[jid] = epochs - 1
+        for jid in [jid for jid, epochs in self._coming.items() if epochs]:
+            self._coming[jid] -= 1
             self._pusher.submit(self._bring_back, jid)
 
     def forget(self, jid: str) -> None:

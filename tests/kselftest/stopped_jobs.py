@@ -106,7 +106,7 @@ def memory_comes_back() -> None:
             ktap.until(lambda: not _frozen("two"), "it goes on", 20)
             if goes_on[0] == "set":
                 ktap.until(lambda: groups.memory("two")[0] > 0.9 * size, "its memory is back", 20)
-        ktap.expect(groups.memory("two")[1] > 0.5 * size, True, "still on swap after the unload")
+        ktap.expect(groups.memory("two")[1] > 0.85 * size, True, "still on swap after the unload, but for a piece")
 
 
 def unloaded() -> None:
