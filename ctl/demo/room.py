@@ -84,8 +84,9 @@ def find_locked() -> None:
 
 
 def _reclaim(swappiness: str) -> None:
+    """Of the root cgroup: of a NUMA node the kernel reclaims nothing while few of its pages are unmapped files."""
     with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
-        _write("/sys/devices/system/node/node0/reclaim", f"{meminfo('MemTotal')}K swappiness={swappiness}")
+        _write("/sys/fs/cgroup/memory.reclaim", f"{meminfo('MemTotal')}K swappiness={swappiness}")
 
 
 def _mapped_files() -> set[str]:

@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		files += lock_cached(argv[i]) * PAGE / 1024;
 	write_file("/proc/sys/vm/drop_caches", "3");
-	write_file("/sys/devices/system/node/node0/reclaim", ALL_FILES);
+	write_file("/sys/fs/cgroup/memory.reclaim", ALL_FILES);
 
 	/* In steps: what is freed elsewhere, and pages that come back, change the estimate for a while. */
 	for (int ms = 0, quiet = 0; quiet < QUIET_MS; ms += STEP_MS, quiet += STEP_MS) {
