@@ -262,14 +262,19 @@ class JobCgroups:
                 jobs += max(0, _cpu_ns(scope) - before)
         return jobs, _cpu_ns(ROOT)
 
-    def set_pool(self, low: int, high: int | None) -> None:
-        """What all jobs together are protected for, and what they are held to, bytes; None: nothing."""
+    def set_pool(self, sure: int, low: int, high: int | None) -> None:
+        """What all jobs together keep in any case, what the kernel spares if it can, and what they are held to.
+
+        Bytes; None: nothing.
+        """
+        _put(self.parent / "memory.min", str(sure))
         _put(self.parent / "memory.low", str(low))
         _put(self.parent / "memory.high", "max" if high is None else str(high))
 
-    def set_low(self, jid: str, low: int) -> None:
+    def protect(self, jid: str, sure: int, low: int) -> None:
         """What one job may have of the pool's protection, bytes; nothing is set for a job of Slurm."""
         if jid not in self._slurm:
+            _put(self.path(jid) / "memory.min", str(sure))
             _put(self.path(jid) / "memory.low", str(low))
 
     def set_frozen(self, jid: str, frozen: bool) -> None:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The memory of jobs and the freezer: what Set_Memory decides is done here, and undone.
 
-The jobs' pool is their parent cgroup. `memory.low` of M_Paral protects it: while more is used than there is, the kernel
-takes from local tasks first as long as jobs have less. Local tasks have no cgroup of ours, they are wherever the system
-put them, so their pool is guaranteed from the other side: while a local user is present and pages come back from swap,
-the jobs together are held to M_Paral by `memory.high`, and what is left is M_Local. At all other times jobs may use
-what local tasks leave (CCS §4.2).
+The jobs' pool is their parent cgroup, and `memory.min` of M_Paral guarantees it: while more is used than there is, the
+kernel takes from local tasks as long as jobs have less. `memory.low` would not: the multi-generational LRU only begins
+with others, and takes from those below their `memory.low` next. It is all that protects what of M_Paral is above half
+of the memory: were more out of reach, the kernel might kill where it could page. Local tasks have no cgroup of ours,
+they are wherever the system put them, so their pool is guaranteed from the other side: while a local user is present
+and pages come back from swap, the jobs together are held to M_Paral by `memory.high`, and what is left is M_Local. At
+all other times jobs may use what local tasks leave (CCS §4.2).
 
 A job is stopped by `cgroup.freeze`; then its protection is taken away and its memory pushed out, piece by piece in a
 thread, so that a job that is to go on does not wait for it. When it goes on, as much of its memory is read back at once
@@ -32,6 +34,7 @@ __all__ = ["Pools"]
 
 _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
 _BACK: Final = 4 << 20  # bytes read back at a time: between two it is seen what is free
+_MOST_SURE: Final = 0.5  # of the node's memory
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
 _FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
@@ -51,19 +54,20 @@ class Pools:
         """Whether it is stopped."""
         return jid in self._stopped
 
-    def limit(self, jids: list[str], pool: int, held: bool) -> None:
-        """Protect M_Paral bytes of these jobs, and with `held` hold them to it."""
+    def limit(self, jids: list[str], pool: int, memory: int, held: bool) -> None:
+        """Protect M_Paral bytes, `pool`, of these jobs, and with `held` hold them to it; `memory` is the node's M."""
         self._set = True
-        self._cgroups.set_pool(pool, max(pool, _LEAST_HIGH) if held else None)
+        sure = min(pool, int(memory * _MOST_SURE))
+        self._cgroups.set_pool(sure, pool, max(pool, _LEAST_HIGH) if held else None)
         for jid in jids:
-            self._cgroups.set_low(jid, 0 if jid in self._stopped else pool)
+            self._cgroups.protect(jid, *((0, 0) if jid in self._stopped else (sure, pool)))
 
     def unlimit(self, jids: list[str]) -> None:
         """No protection and no limit any more."""
         if self._set:
-            self._cgroups.set_pool(0, None)
+            self._cgroups.set_pool(0, 0, None)
             for jid in jids:
-                self._cgroups.set_low(jid, 0)
+                self._cgroups.protect(jid, 0, 0)
         self._set = False
 
     def stop(self, jid: str) -> None:
@@ -71,7 +75,7 @@ class Pools:
         self._stopped.add(jid)
         self._coming.pop(jid, None)
         self._cgroups.set_frozen(jid, True)
-        self._cgroups.set_low(jid, 0)
+        self._cgroups.protect(jid, 0, 0)
         self._pusher.submit(self._push_out, jid)
 
     def go_on(self, jid: str) -> None:

@@ -4,7 +4,7 @@
 Memory is two pools, M_Paral = min M * L for jobs and the rest for local tasks (CCS eq. 5). Once an epoch, while pages
 come back from swap:
 
-    Mem_Paral < M_Paral     the jobs are within their share: the kernel takes from the others (memory.low)
+    Mem_Paral < M_Paral     the jobs are within their share: the kernel takes from the others (memory.min)
     else                    it takes from the jobs; and with a local user present, the running job with the largest
                             resident memory is stopped, one an epoch (B-CCS-6: never a local task)
 

@@ -320,7 +320,7 @@ class SocialContract:
         self.memory = set_memory.decide(self.memory, self.epoch)
         if self.memory.stops != before:
             self._want_stopped()
-        self.pools.limit([job.jid for job in jobs], pool, self.memory.limited)
+        self.pools.limit([job.jid for job in jobs], pool, self.memory_size(), self.memory.limited)
 
     def _as_seen(self, jobs: list[Job]) -> tuple[set_memory.Job, ...]:
         found = []

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set_Memory: two jobs that together do not fit, beside a local user: the larger is stopped, and swapping ends."""
+"""Set_Memory: of two jobs that together do not fit beside a local user the larger is stopped; one that fits is safe."""
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,18 @@ from tests.kselftest.node import spawned
 _EPOCH_S = 2.0
 
 
-def _job(jid: str, size: int) -> tuple[str, ...]:
+def _needs_swap() -> None:
+    if "\n/dev" not in Path("/proc/swaps").read_text():
+        raise ktap.Skip("needs swap: vm/run --swap 512")
+
+
+def _stress(size: int) -> tuple[str, ...]:
     """A command that uses so many bytes all the time."""
-    stress = ("stress-ng", "--vm", "1", "--vm-bytes", str(size), "--vm-keep", "--vm-method", "incdec", "--quiet")
-    return ("ctl", "run", "--job", jid, "--", *stress)
+    return ("stress-ng", "--vm", "1", "--vm-bytes", str(size), "--vm-keep", "--vm-method", "incdec", "--quiet")
+
+
+def _job(jid: str, size: int) -> tuple[str, ...]:
+    return ("ctl", "run", "--job", jid, "--", *_stress(size))
 
 
 def _contract() -> Any:
@@ -36,8 +45,7 @@ def _paged(seconds: float) -> float:
 
 def larger_is_stopped_and_goes_on() -> None:
     """The job with the largest RMS stops, its memory goes out, the other pages less; without the user it goes on."""
-    if "\n/dev" not in Path("/proc/swaps").read_text():
-        raise ktap.Skip("needs swap: vm/run --swap 512")
+    _needs_swap()
     groups, available = JobCgroups(), sysinfo.meminfo()["MemAvailable"]
     # so different that the larger has more resident while both page; more than 1.3 times, and swap could not take it
     small, large = available * 35 // 100, available * 90 // 100
@@ -72,5 +80,23 @@ def larger_is_stopped_and_goes_on() -> None:
         ktap.until(lambda: (PARENT / "memory.low").read_text() == f"{48 << 20}\n", "half of 96 MB is protected", 30)
 
 
+def pool_is_guaranteed() -> None:
+    """A job within its pool keeps its pages, though it sleeps and local tasks need more than all the others."""
+    _needs_swap()
+    groups, available = JobCgroups(), sysinfo.meminfo()["MemAvailable"]
+    size = available // 4
+    holder = (sys.executable, "-c", f"import time; m = bytearray(b'x') * {size}; time.sleep(1000)")
+    with agent("local_user=off", "epoch_ms=300", policy="poly"), spawned("ctl", "run", "--job", "kept", "--", *holder):
+        ktap.until(lambda: "kept" in groups.jids() and groups.memory("kept")[0] > size, "it has its memory", 30)
+        ktap.until(lambda: int((PARENT / "kept" / "memory.min").read_text()) > size, "it is guaranteed", 20)
+        out = sysinfo.vmstat()["pswpout"]
+        with spawned(*_stress(available)):
+            ktap.until(lambda: (sysinfo.vmstat()["pswpout"] - out) * 4096 > size // 2, "others are on swap", 60)
+            time.sleep(3)
+            swapped = groups.memory("kept")[1]
+        ktap.note(f"{swapped >> 20} of {size >> 20} MiB are on swap")
+        ktap.expect(swapped < size // 20, True, "nearly nothing of it is")
+
+
 if __name__ == "__main__":
-    ktap.run(larger_is_stopped_and_goes_on)
+    ktap.run(larger_is_stopped_and_goes_on, pool_is_guaranteed)

@@ -23,7 +23,7 @@ def _frozen(jid: str) -> bool:
 
 def _limits() -> list[str]:
     """What is not as the kernel has it by itself."""
-    unset = {"memory.low": "0", "memory.high": "max"}
+    unset = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
     return [
         f"{path.name}/{name}"
         for path in (PARENT, PARENT / "one", PARENT / "two")
@@ -50,7 +50,7 @@ def _two_jobs(policy: str = "poly") -> Iterator[int]:
         two = stack.enter_context(spawned("ctl", "run", "--job", "two", "--", "sleep", "1000"))
         ktap.until(lambda: (PARENT / "two").exists() and _frozen("two"), "job two is stopped", 20)
         ktap.expect(_frozen("one"), False, "job one frozen")
-        assert "memory.low" in str(_limits()), f"nothing is protected: {_limits()}"
+        assert "memory.min" in str(_limits()), f"nothing is protected: {_limits()}"
         yield pid
         ktap.expect((one.poll(), two.poll()), (None, None), "exit status of the jobs")
 

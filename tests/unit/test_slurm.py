@@ -36,15 +36,16 @@ def test_job_of_slurm_is_frozen_by_its_tasks_and_nothing_else_is_written(tmp_pat
         (job / name).mkdir(parents=True)
     for path in (job.parent, job, *job.rglob("*")):
         if path.is_dir():
-            for file, text in (("cgroup.freeze", "0\n"), ("memory.low", "0\n"), ("cpu.stat", "usage_usec 0\n")):
+            zeros = ((name, "0\n") for name in ("cgroup.freeze", "memory.low", "memory.min"))
+            for file, text in (*zeros, ("cpu.stat", "usage_usec 0\n")):
                 (path / file).write_text(text)
     groups = JobCgroups(tmp_path / "cosched")
     groups.take_up(SlurmJob("7", job))
     groups.set_frozen("7", True)
-    groups.set_low("7", 4096)
+    groups.protect("7", 4096, 4096)
     frozen = {str(path.parent.relative_to(job)) for path in job.rglob("cgroup.freeze") if path.read_text()[0] == "1"}
     assert frozen == {"step_0/user/task_0", "step_0/user/task_1", "step_batch/user/task_0"}
-    assert {path.read_text() for path in job.rglob("memory.low")} == {"0\n"}
+    assert {path.read_text() for name in ("memory.low", "memory.min") for path in job.rglob(name)} == {"0\n"}
     groups.drop("7")
     assert groups.path("7") == tmp_path / "cosched" / "7"
 
