@@ -13,8 +13,10 @@ The stopped are kept in order (B-CCS-9). At the end of an epoch they go on (B-CC
     no local user           all of them
     room in the pool        the first whose need, added to Mem_Paral, is within M_Paral. Its need is what it held and
                             what of it lay in swap: by what was resident alone a job that thrashed would seem small
-    no page came back       the first, after two epochs. If that was too early it is stopped again, and the next time
-                            twice as many must pass, up to 32: a job that cannot fit would come and go for ever
+    no page came back       the first, after two epochs, if what of it lies in swap finds room in memory, that of local
+                            tasks included (what they leave jobs may use, CCS §4.2); else after 32, as pages may be held
+                            that nobody needs. If that was too early it is stopped again, and the next time twice as
+                            many must pass, up to 32: a job that cannot fit would come and go for ever
 
 A job that goes on brings its pages back first; for SETTLE epochs this stops nobody.
 
@@ -65,6 +67,7 @@ class Epoch:
     jobs: tuple[Job, ...]
     mpl: int = 0  # jobs that may run; 0: all
     cost: float = 1.0  # part of the time that these pages cost (swapping.py); 1 where that is not known
+    free: int | None = None  # memory that is available, bytes; None: not known
 
     @property
     def swapping(self) -> bool:
@@ -149,10 +152,15 @@ def _let_go_on(state: State, epoch: Epoch) -> State:
         if epoch.used + stop.need <= epoch.pool:
             return _without(state, [stop], QUIET)
     first = stops[0]
-    wait = state.patience.get(first.jid, QUIET)
-    if state.quiet < wait:
+    patience = state.patience.get(first.jid, QUIET)
+    if state.quiet < (patience if _has_room(first, epoch) else MOST_QUIET):
         return state
-    return replace(_without(state, [first], min(2 * wait, MOST_QUIET)), quiet=0)
+    return replace(_without(state, [first], min(2 * patience, MOST_QUIET)), quiet=0)
+
+
+def _has_room(stop: Stop, epoch: Epoch) -> bool:
+    """Whether what of it lies in swap could come back and nothing else had to go."""
+    return epoch.free is None or all(job.swapped <= epoch.free for job in epoch.jobs if job.jid == stop.jid)
 
 
 def _without(state: State, gone: Iterable[Stop], patience: int) -> State:

@@ -316,7 +316,8 @@ class SocialContract:
         bound = mpl_bound(int(self._knob("mpl")), self.weight)
         seen = self._as_seen(jobs)
         paged_s, cost = self._swapping.look(now)
-        self.epoch = set_memory.Epoch(self.user.present, paged_s, pool, seen, bound, cost)
+        free = sysinfo.meminfo()["MemAvailable"]
+        self.epoch = set_memory.Epoch(self.user.present, paged_s, pool, seen, bound, cost, free)
         self.memory = set_memory.decide(self.memory, self.epoch)
         if self.memory.stops != before:
             self._want_stopped()

@@ -112,6 +112,14 @@ def test_two_quiet_epochs_let_one_go_on_and_the_next_time_four() -> None:
         assert jids(state) == ["large"]
 
 
+def test_who_would_push_out_others_waits_longest_unless_room_comes() -> None:
+    quiet = replace(THRASHING, paged_s=0.0, free=LARGE.swapped - 1)
+    waiting = then(stopped(), quiet, MOST_QUIET - 1)
+    assert jids(waiting) == ["large"]
+    assert jids(then(waiting, quiet)) == []
+    assert jids(then(then(stopped(), quiet, QUIET), replace(quiet, free=LARGE.swapped))) == []
+
+
 def test_pages_that_cost_no_time_keep_the_stopped_waiting_and_nobody_held() -> None:
     idle = replace(THRASHING, cost=0.0)
     assert [then(stopped(), idle, n).limited for n in (1, 2)] == [True, False]
@@ -137,7 +145,13 @@ jobs = st.lists(
     )
 )
 epochs = st.builds(
-    Epoch, st.booleans(), st.sampled_from([0.0, PAGING_S, 1000.0]), st.integers(0, 200), jobs, st.integers(0, 3)
+    Epoch,
+    st.booleans(),
+    st.sampled_from([0.0, PAGING_S, 1000.0]),
+    st.integers(0, 200),
+    jobs,
+    st.integers(0, 3),
+    free=st.sampled_from([None, 0, 50]),
 )
 
 

@@ -67,7 +67,7 @@ def _epoch(draw: random.Random) -> set_memory.Epoch:
         if draw.random() < 0.6
     )
     paged = draw.choice((0.0, 0.0, PAGING_S - 0.1, PAGING_S, 100.0))
-    return set_memory.Epoch(draw.random() < 0.8, paged, draw.randint(0, 150), jobs)
+    return set_memory.Epoch(draw.random() < 0.8, paged, draw.randint(0, 150), jobs, free=draw.randint(0, 25))
 
 
 def test_who_is_stopped_and_goes_on_is_what_set_memory_says() -> None:
@@ -85,6 +85,8 @@ def test_who_is_stopped_and_goes_on_is_what_set_memory_says() -> None:
         given = engine.ffi.new("struct memory_epoch[]", len(walk))
         for out, epoch in zip(given, walk, strict=True):
             out.local_user, out.swapping, out.pool = epoch.local_user, epoch.swapping, epoch.pool
+            assert epoch.free is not None
+            out.free = epoch.free
             for job in epoch.jobs:
                 its = out.jobs[int(job.jid)]
                 its.held, its.res, its.need, its.elsewhere = 1, job.resident, job.need, job.elsewhere

@@ -79,7 +79,8 @@ static struct task *next_stop(struct sim *s, const struct node *n, uint32_t orde
 static int let_go_on(struct sim *s, struct node *n, int user, uint64_t used, uint32_t pool)
 {
 	struct task *first = next_stop(s, n, 0), *t;
-	uint32_t wait;
+	uint64_t free = n->frames > n->resident ? n->frames - n->resident : 0;
+	uint32_t patience;
 
 	if (!first)
 		return 0;
@@ -94,10 +95,10 @@ static int let_go_on(struct sim *s, struct node *n, int user, uint64_t used, uin
 			return 1;
 		}
 	}
-	wait = first->patience ? first->patience : QUIET;
-	if (n->quiet < wait)
+	patience = first->patience ? first->patience : QUIET;
+	if (n->quiet < (first->vir - first->res <= free ? patience : MOST_QUIET))
 		return 0;
-	take_stop_back(s, first, 2 * wait < MOST_QUIET ? 2 * wait : MOST_QUIET);
+	take_stop_back(s, first, 2 * patience < MOST_QUIET ? 2 * patience : MOST_QUIET);
 	n->quiet = 0;
 	return 1;
 }

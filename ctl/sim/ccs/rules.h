@@ -90,6 +90,7 @@ int sim_contract(const struct contract_op *ops, uint32_t n, uint64_t lease, uint
 int sim_set_memory(const struct memory_epoch *epochs, uint32_t n, uint32_t *stops)
 {
 	struct sim *s = bare(1);
+	uint32_t frames = s ? s->nodes->frames : 0;
 
 	for (uint32_t i = 0; s && i < n; i++) {
 		const struct memory_epoch *e = &epochs[i];
@@ -113,7 +114,9 @@ int sim_set_memory(const struct memory_epoch *epochs, uint32_t n, uint32_t *stop
 			peers_of(s, t)[1].stop = (uint8_t)job->elsewhere;
 			t->contract = t->order || job->elsewhere ? STATE_STOPPED : STATE_FREE;
 		}
+		s->nodes->frames = (uint32_t)s->nodes->resident + e->free;
 		set_memory(s, s->nodes, (int)e->local_user, (int)e->swapping, e->pool);
+		s->nodes->frames = frames;
 		for (uint32_t k = 0; k < 8; k++) {
 			struct task *t = task_of(s, s->nodes, k);
 

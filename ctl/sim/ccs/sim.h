@@ -162,7 +162,7 @@ struct memory_job {
 	uint32_t	held, res, need, elsewhere;
 };
 struct memory_epoch {
-	uint32_t	local_user, swapping, pool;
+	uint32_t	local_user, swapping, pool, free;
 	struct memory_job jobs[8];
 };
 
