@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
+from ctl.kernel.cgroups import ROOT
 from ctl.node.protocol import Client, NotRunning
 from ctl.prompt import COMPILER
 
@@ -86,7 +87,7 @@ def find_locked() -> None:
 def _reclaim(swappiness: str) -> None:
     """Of the root cgroup: of a NUMA node the kernel reclaims nothing while few of its pages are unmapped files."""
     with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
-        _write("/sys/fs/cgroup/memory.reclaim", f"{meminfo('MemTotal')}K swappiness={swappiness}")
+        _write(str(ROOT / "memory.reclaim"), f"{meminfo('MemTotal')}K swappiness={swappiness}")
 
 
 def _mapped_files() -> set[str]:

@@ -96,6 +96,11 @@ def pool_is_guaranteed() -> None:
             swapped = groups.memory("kept")[1]
         ktap.note(f"{swapped >> 20} of {size >> 20} MiB are on swap")
         ktap.expect(swapped < size // 20, True, "nearly nothing of it is")
+        total = sysinfo.meminfo()["MemTotal"]
+        ctl("set", "share_l=1")
+        ktap.until(lambda: int((PARENT / "memory.low").read_text()) > total * 0.99, "all memory is the jobs'", 20)
+        sure = total // 2 // 4096 * 4096
+        ktap.expect(int((PARENT / "memory.min").read_text()), sure, "but of half of it only what is out of reach")
 
 
 if __name__ == "__main__":

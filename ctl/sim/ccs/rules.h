@@ -114,7 +114,7 @@ int sim_set_memory(const struct memory_epoch *epochs, uint32_t n, uint32_t *stop
 			peers_of(s, t)[1].stop = (uint8_t)job->elsewhere;
 			t->contract = t->order || job->elsewhere ? STATE_STOPPED : STATE_FREE;
 		}
-		s->nodes->frames = (uint32_t)s->nodes->resident + e->free;
+		s->nodes->frames = (uint32_t)s->nodes->resident + e->free;	/* now only: new tasks need frames */
 		set_memory(s, s->nodes, (int)e->local_user, (int)e->swapping, e->pool);
 		s->nodes->frames = frames;
 		for (uint32_t k = 0; k < 8; k++) {
