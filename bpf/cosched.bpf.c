@@ -16,8 +16,9 @@
  *     running task as well, that one is displaced: it goes to position 1 with
  *     the rest of its quantum and its de (B-CSM-4, B-CSM-12).
  *   -> dispatch: the head moves to the CPU. A task whose quantum ended and
- *     that may overtake the whole queue keeps the CPU, and everybody it
- *     passes is charged: the same as inserting it first and dispatching then.
+ *     that may overtake the whole queue, or belongs on top of it, keeps the
+ *     CPU, and everybody whom it overtook is charged: the same as inserting it
+ *     first and dispatching then.
  *   -> blocks, or its quantum ends, or it is seen to wait (waiting.bpf.h)
  *     -> enqueue.
  *   A message that arrives for a queued task (on_arrival) interrupts the CPU;

@@ -138,20 +138,13 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 	return 0;
 }
 
-/*
- * @prev's quantum ended. Would insert_RQ put it ahead of the whole queue? Then
- * it keeps the CPU, and everybody is charged for it.
- */
-__noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx *tctx __arg_nonnull,
-			 s32 cpu)
+/* Would walking lead @prev, which still runs, ahead of the whole queue? Nothing is charged yet. */
+static __always_inline bool walks_to_head(struct task_struct *prev, struct task_ctx *tctx, s32 cpu,
+					  const struct knobs *k)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
-	struct placing *w;
+	struct placing *w = &rq->w;
 
-	w = prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, true);
-	if (insert_plan(&w->env, &w->h, NULL) != PLAN_WALK)
-		return 0;
 	if (stays_behind_tail(cpu)) {
 		/* it is enqueued next, under this rq lock: no need to ask again */
 		if (!k->trace) {
@@ -160,23 +153,45 @@ __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx
 			tctx->mes = w->h.mes;
 			count_mode(w, stats_of(cpu, k->rule));
 		}
-		return 0;
+		return false;
 	}
+	walk_queue(cpu, tctx->job, 0);
+	return w->head;
+}
+
+/*
+ * @prev's quantum ended. Would insert_RQ put it ahead of the whole queue? Then
+ * it keeps the CPU, and everybody it passed is charged for it.
+ */
+__noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx *tctx __arg_nonnull,
+			 s32 cpu)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	struct placing *w;
+	enum insert_plan plan;
+
 	if (!scx_bpf_dsq_peek(cpu))
 		return 0;
-	walk_queue(cpu, tctx->job, 0);
-	if (!w->head)
+	if (tctx->in_order)
+		rq->streak = 0;
+	w = prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, true);
+	plan = make_plan(prev, w, rq, cpu, k);
+	if (plan == PLAN_TAIL || (plan == PLAN_WALK && !walks_to_head(prev, tctx, cpu, k)))
 		return 0;
 
 	if (k->trace)
 		record_begin(cpu, 0);
 	prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, false);
-	walk_queue(cpu, tctx->job, 0);
-	stats_of(cpu, k->rule)[STAT_WALK]++;
-	count_insertion(w, stats_of(cpu, k->rule), PLAN_WALK);
+	if (plan == PLAN_WALK) {
+		walk_queue(cpu, tctx->job, 0);
+		stats_of(cpu, k->rule)[STAT_WALK]++;
+		rq->streak = 0;
+	}
+	w->head = 1;
+	count_insertion(w, stats_of(cpu, k->rule), plan);
 	tctx->de = 0;
-	tctx->in_order = 1;
-	rq->streak = 0;
+	tctx->in_order = plan == PLAN_WALK;
 	scx_bpf_task_set_slice(prev, slice_of(prev, k));
 	if (k->trace)
 		record_end(cpu, false);

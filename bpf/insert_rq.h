@@ -148,11 +148,11 @@ IRQ_INLINE enum insert_plan insert_plan(const struct insert_env *env,
 	}
 }
 
-/* Can a task whose quantum ended overtake anybody under this rule? */
-IRQ_INLINE int walks_on_expiry(unsigned int rule)
+/* Can a task whose quantum ended come ahead of anybody under this rule, by a walk or at the top? */
+IRQ_INLINE int rises_on_expiry(unsigned int rule)
 {
-	return rule == RULE_PRED || rule == RULE_CSM || rule == RULE_CSM_BOUNDED || rule == RULE_CSM_FIRST ||
-	       rule == RULE_CCS || rule == RULE_PRIO;
+	return rule == RULE_PRED || rule == RULE_DYN || rule == RULE_CSM || rule == RULE_CSM_BOUNDED ||
+	       rule == RULE_CSM_FIRST || rule == RULE_CCS || rule == RULE_PRIO;
 }
 
 /*

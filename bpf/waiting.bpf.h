@@ -134,7 +134,7 @@ __noinline int goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	if (has_given_up(prev, tctx))
 		return 0;
 	begin_turn(tctx);
-	return walks_on_expiry(k->rule) && keeps_cpu(prev, tctx, cpu);
+	return rises_on_expiry(k->rule) && keeps_cpu(prev, tctx, cpu);
 }
 
 /* One for each CPU: it takes the CPU from the task @tid. */

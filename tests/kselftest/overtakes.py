@@ -13,6 +13,8 @@ from tests.kselftest.node import Recorder, job, loaded, spawned
 _QUANTUM_MS = 5
 _TICK_MS = 4  # CONFIG_HZ=250: a quantum ends with the first tick after it
 _PAIRS = 25
+_TOP_MS = 300
+_UNREAD = "import socket; a, b = socket.socketpair(); a.send(b'.'); print(flush=True)\nwhile True: pass"
 
 
 def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
@@ -64,5 +66,25 @@ def local_task_runs_among_fifty() -> None:
             assert waited <= 2 * bound, f"{rule}: the local task waited {waited} ms, MNO allows {bound} ms"
 
 
+def top_keeps_the_cpu() -> None:
+    """Whom a message leads to the top keeps the CPU beyond its quantum, as CSM Alg. 1 l.5 has it, up to top_ms."""
+    turns = ktap.program("turns")
+    with (
+        job("top") as cgroup,
+        loaded("dyn", sensors="on", quantum_ms=_QUANTUM_MS, top_ms=_TOP_MS, credit="off") as scheduler,
+        spawned("python3", "-c", _UNREAD, cgroup=cgroup, cpu=0) as process,
+    ):
+        assert process.stdout and process.stdout.readline()
+        for rule, overload in (("dyn", "off"), ("csm", "on")):
+            scheduler.write_knobs(rule=layout.RULES[rule], overload=layout.OVERLOAD[overload])
+            with spawned(turns, "4", cpu=0) as local:
+                waited, count = map(int, local.communicate(timeout=60)[0].split())
+            ktap.note(f"{rule}: the local task waited {waited} ms at most, in {count} turns")
+            assert count > 3, f"{rule}: the local task ran only {count} times in 4 s"
+            assert waited > _TOP_MS / 2, f"{rule}: the local task waited {waited} ms at most, top_ms is {_TOP_MS}"
+            # the host may take the emulated CPU away for as long again
+            assert waited < 2 * _TOP_MS, f"{rule}: the local task waited {waited} ms, top_ms is {_TOP_MS}"
+
+
 if __name__ == "__main__":
-    ktap.run(de_stays_below_mno, local_task_runs_among_fifty)
+    ktap.run(de_stays_below_mno, local_task_runs_among_fifty, top_keeps_the_cpu)

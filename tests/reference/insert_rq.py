@@ -27,7 +27,7 @@ __all__ = [
     "decided_by",
     "insert_RQ",
     "mes_update",
-    "walks_on_expiry",
+    "rises_on_expiry",
 ]
 
 RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "csm-first", "ccs", "prio", "implicit")
@@ -226,9 +226,10 @@ def decided_by(env: Env, h: Task) -> str | None:
     return "dynamic" if env.rule not in ("ccs", "csm-first") and h.rec != 0 else "csm"  # these have no Dynamic mode
 
 
-def walks_on_expiry(rule: str) -> bool:
-    """Can a task whose quantum ended overtake anybody under this rule? CSM and CCS reinsert it like any other."""
-    return _walks(Env(rule, "expire"), Task(0, parallel=True, rec=1))
+def rises_on_expiry(rule: str) -> bool:
+    """Can a task whose quantum ended come ahead of anybody under this rule? CSM and CCS reinsert it like any other."""
+    env, task = Env(rule, "expire", overloaded=True), Task(0, parallel=True, rec=1)
+    return _walks(env, task) or _goes_on_top(env, task, None)
 
 
 def mes_update(mes: int, com: int, p: int) -> int:

@@ -24,7 +24,7 @@ struct test_answer {
 	unsigned int		charged_running;
 	unsigned int		bounded;
 	unsigned int		mode;		/* enum cosched_stat */
-	unsigned int		walks_on_expiry;
+	unsigned int		rises_on_expiry;
 };
 /* driver end */
 
@@ -36,7 +36,7 @@ static void run_one(const struct test_case *c, struct rq_task *queue, struct tes
 	unsigned int i = c->start;
 
 	a->mode = decided_by(&c->env, &c->h);
-	a->walks_on_expiry = walks_on_expiry(c->env.rule);
+	a->rises_on_expiry = rises_on_expiry(c->env.rule);
 	if (plan == PLAN_TOP) {
 		i = 0;
 		a->preempt = c->has_running;

@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 
     decision: Decision
     mode: str | None
-    walks_on_expiry: bool
+    rises_on_expiry: bool
 
 
 def _part(pattern: re.Pattern[str], path: Path) -> str:
@@ -191,7 +191,7 @@ class Batch:
             first += len(case.queue)
             overtaken = tuple(j for j in range(len(grown) - 1, -1, -1) for _ in range(grown[j]))
             flags = bool(a.preempt), bool(a.charged_running), bool(a.bounded)
-            done.append(Answer(Decision(a.position, overtaken, *flags), modes.get(a.mode), bool(a.walks_on_expiry)))
+            done.append(Answer(Decision(a.position, overtaken, *flags), modes.get(a.mode), bool(a.rises_on_expiry)))
         return done
 
 

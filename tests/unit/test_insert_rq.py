@@ -19,7 +19,7 @@ from tests.reference.insert_rq import (
     decided_by,
     insert_RQ,
     mes_update,
-    walks_on_expiry,
+    rises_on_expiry,
 )
 
 from . import native
@@ -32,7 +32,7 @@ BULK = 100_000
 def expected(case: Case) -> Answer:
     """The reference's answer."""
     decision = insert_RQ(case.queue, case.task, case.running, case.env, start=case.start)
-    return Answer(decision, decided_by(case.env, case.task), walks_on_expiry(case.env.rule))
+    return Answer(decision, decided_by(case.env, case.task), rises_on_expiry(case.env.rule))
 
 
 def differences(asked: Sequence[Case], answers: Sequence[Answer]) -> list[str]:

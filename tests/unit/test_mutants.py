@@ -84,7 +84,7 @@ def test_faults_are_made_in_every_function_that_decides() -> None:
         "charges",
         "credit_walks",
         "decided_by",
-        "walks_on_expiry",
+        "rises_on_expiry",
     }
     assert made["sched_cond"] >= 20 and made["insert_plan"] >= 40
 
