@@ -218,13 +218,18 @@ static __always_inline u64 set_quantum(struct task_struct *p, const struct knobs
 	return q < MIN_SLICE_NS ? MIN_SLICE_NS : q;
 }
 
-/* Quantum of a task: nice scales a local task's, within 1/16 and 8 times; the contract is for tasks of jobs alike. */
+/*
+ * Quantum of a task: nice scales a local task's, within 1/16 and 8 times; the
+ * contract is for tasks of jobs alike. A kernel thread's is never shortened:
+ * khugepaged (nice 19) copies 512 pages as one RCU reader, and with a sixteenth
+ * of a quantum each round it stalls RCU, for which the kernel ends a scheduler.
+ */
 static __always_inline u64 slice_of(struct task_struct *p, const struct knobs *k)
 {
 	u64 q = k->set_quantum ? set_quantum(p, k) : k->quantum_ns, slice;
 	struct task_ctx *tctx;
 
-	if (p->scx.weight == 100)
+	if (p->scx.weight == 100 || (p->scx.weight < 100 && (p->flags & PF_KTHREAD)))
 		return q;
 	if (any_parallel(k)) {
 		tctx = ctx_of(p);

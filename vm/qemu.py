@@ -20,6 +20,7 @@ _KERNEL_OPTIONS = (
     "panic=-1", "oops=panic", "reboot=t",  # with -no-reboot a guest that dies ends QEMU at once
     "nokaslr", "mitigations=off", "random.trust_cpu=on", "audit=0",
     "tsc=reliable", "no_timer_check",  # the emulated counters are exact; checking them costs a tenth of a second
+    "rcupdate.rcu_cpu_stall_timeout=120",  # the usual 21 s are for CPUs that are not emulated
     "8250.nr_uarts=1", "i8042.noaux", "i8042.nokbd",
     "cryptomgr.notests",  # self-tests that go on for a second after the first command has started
     "damon_stat.enabled=N",  # a sampling thread that would run beside whatever is measured

@@ -24,6 +24,7 @@ __all__ = ["Skip", "expect", "left_behind", "note", "program", "run", "until"]
 
 _PASS, _FAIL, _SKIP = 0, 1, 4  # exit status of a kselftest
 _WARNING = re.compile(r"WARNING:|BUG:|Oops|rcu: INFO|general protection|refcount_t:|sysfs: cannot")
+_TOLD = 60  # lines of the kernel's log that a failure shows
 _PROGRAMS = Path(__file__).parent / "progs"
 
 
@@ -98,6 +99,8 @@ def _result(test: Callable[[], None]) -> tuple[bool, str]:
     if found := left_behind(messages):
         ok = False
         note("left behind: " + "; ".join(found))
+    if not ok:
+        note("\n".join(f"dmesg: {line}" for line in _kernel_log()[messages:][-_TOLD:]))
     return ok, skipped
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
@@ -13,6 +14,17 @@ from tests.kselftest.node import Recorder, job, loaded, online, spawned
 from tests.reference.records import PUT_BACK
 
 _QUANTUM_MS = 100  # of hogs that are displaced
+_KHUGEPAGED = Path("/sys/kernel/mm/transparent_hugepage/khugepaged")
+_SMALL_PAGES = """
+import mmap, time
+memory = mmap.mmap(-1, 64 << 20)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for page in range(0, 64 << 20, 4096):
+    memory[page] = 1
+memory.madvise(mmap.MADV_HUGEPAGE)
+print(flush=True)
+time.sleep(999)
+"""
 
 
 def _lateness(credit: str) -> tuple[int, int]:
@@ -52,6 +64,25 @@ def nice_scales_the_quantum() -> None:
     ktap.note(f"CPU seconds: nice 0 {got[0]:.2f}, nice 5 {got[1]:.2f}")
     # wide limits: an emulated machine loses ticks while its host does something else
     assert 1.4 * got[1] < got[0] < 6 * got[1], f"nice 0 got {got[0]:.2f} s, nice 5 {got[1]:.2f} s: weights are 3 to 1"
+
+
+def kernel_thread_keeps_its_quantum() -> None:
+    """A kernel thread at nice 19 works on beside six hogs: while it makes a huge page it is an RCU reader."""
+    hog = ktap.program("hog")
+    pause, made = _KHUGEPAGED / "scan_sleep_millisecs", _KHUGEPAGED / "pages_collapsed"
+    before = pause.read_text()
+    with online(1, False), loaded(), spawned("python3", "-c", _SMALL_PAGES) as memory:
+        assert memory.stdout
+        memory.stdout.readline()
+        with spawned(hog, "6"):
+            time.sleep(1)
+            began, first = time.monotonic(), int(made.read_text())
+            try:
+                pause.write_text("0")
+                ktap.until(lambda: int(made.read_text()) - first >= 16, "16 huge pages", 10)
+            finally:
+                pause.write_text(before)
+    ktap.note(f"16 huge pages in {time.monotonic() - began:.1f} s")
 
 
 def idle_cpus_take_waiting_tasks() -> None:
@@ -135,6 +166,7 @@ if __name__ == "__main__":
     ktap.run(
         sleeper_goes_ahead_on_credit,
         nice_scales_the_quantum,
+        kernel_thread_keeps_its_quantum,
         idle_cpus_take_waiting_tasks,
         quiet_again,
         displaced_keeps_its_quantum,
