@@ -104,7 +104,7 @@ def directions(runs: Sequence[Run], workload: str, of: str, to: str) -> tuple[bo
     differ.
     """
     figures: dict[str, Callable[[Run], float]] = {
-        "s a job": lambda run: statistics.mean(job["seconds"] or plan.LIMIT_S for job in run["jobs"]),
+        "s a job": lambda run: statistics.mean(job["seconds"] or run["makespan_s"] for job in run["jobs"]),
         "major faults": lambda run: sum(node["pgmajfault"] for node in run["nodes"]),
         _DIRECTION: lambda run: _a_cycle(run["locals"]),
     }
@@ -176,7 +176,7 @@ def _check_short(experiment: Experiment, kept: Kept, console: Console) -> None:
     """Exit status 0 if the direction is right, in one run of each, or, as runs vary, in the mean of two."""
     workload, to, of = experiment.short
     for repetition in range(2):
-        cases = [Case(experiment.name, workload, config, repetition) for config in (to, of)]
+        cases = [Case(experiment.name, workload, config, repetition, plan.SHORT_S) for config in (to, of)]
         for _ in range(_TRIES):
             if missing := [case for case in cases if not kept.has(case)]:
                 _boot(missing, kept, console)

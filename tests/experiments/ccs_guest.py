@@ -236,7 +236,8 @@ class Bench:
             job.stir()
         available = self.both("settle", *({"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms))
         laps.append(_lap("the memory is as it should be", laps))
-        found = self._watched(jobs, workload, Users(self.nodes, workload, case.repetition, self.loops_per_ms))
+        users = Users(self.nodes, workload, case.repetition, self.loops_per_ms)
+        found = self._watched(jobs, workload.mpl, users, case.limit_s)
         laps.append(_lap("run", laps))
         if config.gang or not all(job.ended for job in jobs):
             self.dismiss()
@@ -248,14 +249,14 @@ class Bench:
         named = dict(zip(("prepare", "settle", "run"), took, strict=True))
         return {**found, "available_kb": available, "took_s": named}
 
-    def _watched(self, jobs: list[Job], workload: Workload, users: Users) -> dict[str, Any]:
-        """From the opening of the first gates until the last job has ended."""
+    def _watched(self, jobs: list[Job], mpl: int, users: Users, limit_s: float) -> dict[str, Any]:
+        """From the opening of the first gates until the last job has ended, or it has taken too long."""
         ahead, clock = [self.ahead()], [time.monotonic()]
         paging = self.both("counters")
         self.both("sample", hz=plan.SAMPLES_HZ)
         users.begin()
         began = time.monotonic()
-        self._run_jobs(jobs, workload.mpl, users, began)
+        self._run_jobs(jobs, mpl, users, began + limit_s)
         ended = time.monotonic()
         agents = self.both("agent")
         after = self.both("counters")
@@ -276,14 +277,14 @@ class Bench:
             "clock": {"ahead_s": ahead, "samples": [len(each) for each in samples]},
         }
 
-    def _run_jobs(self, jobs: list[Job], mpl: int, users: Users, began: float) -> None:
-        """Have `mpl` of them run at a time, until all have ended or it has taken too long."""
+    def _run_jobs(self, jobs: list[Job], mpl: int, users: Users, end: float) -> None:
+        """Have `mpl` of them run at a time, until all have ended or the clock says `end`."""
         waiting, running = list(jobs), list[Job]()
         with selectors.DefaultSelector() as selector:
             sources: list[Job | Node] = [*jobs, *self.nodes]
             for source in sources:
                 selector.register(source, selectors.EVENT_READ)
-            while (waiting or running) and time.monotonic() - began < plan.LIMIT_S:
+            while (waiting or running) and time.monotonic() < end:
                 while waiting and len(running) < mpl:
                     running.append(waiting.pop(0))
                     self.both("open_gate", name=running[-1].jid)

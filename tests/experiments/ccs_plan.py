@@ -41,6 +41,7 @@ PAGE_MS: Final = 0.4  # of a page to and from swap: jobs and users are quicker, 
 EPOCH_MS: Final = 250
 SAMPLES_HZ: Final = 250
 LIMIT_S: Final = 150  # then a run is ended, and says which jobs had not
+SHORT_S: Final = 60  # the same in the quick form, which is about local users
 
 SCALES: Final = (
     ("nodes", "16 (8 in C(.15), C(.25) slower)", "2 virtual machines of 1 emulated CPU each"),
@@ -168,6 +169,7 @@ class Case:
     workload: str
     config: str
     repetition: int
+    limit_s: float = LIMIT_S
 
 
 @dataclass(frozen=True, slots=True)

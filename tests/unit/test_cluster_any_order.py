@@ -241,6 +241,5 @@ TestAnyOrder = Cluster.TestCase
 TestAnyOrder.settings = settings(
     max_examples=RUNS,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -76,7 +76,7 @@ def test_bulk_reaches_every_corner() -> None:
     assert seen["preempt", "credit"] > 300
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(cases(), min_size=1, max_size=30))
 def test_any(asked: list[Case]) -> None:
     found = differences(asked, native.real().answers(asked))
@@ -84,7 +84,7 @@ def test_any(asked: list[Case]) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_rule(rule: str, data: st.DataObject) -> None:
     asked = data.draw(st.lists(cases(rules=(rule,)), min_size=1, max_size=10))
@@ -92,7 +92,7 @@ def test_rule(rule: str, data: st.DataObject) -> None:
     assert not found, found[0]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**23) | st.integers(0, 2**32 - 1), st.integers(0, MES_ONE))
 def test_mes_update(mes: int, com: int, p: int) -> None:
     assert native.mes_update(mes, com, p) == mes_update(mes, com, p)

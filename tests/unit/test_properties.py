@@ -29,7 +29,7 @@ def _env(rule: str, overloaded: bool = False, **knobs: int) -> Env:
     return Env(rule, "wake", overloaded, **knobs)  # type: ignore[arg-type]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(cases())
 def test_order_of_the_others_is_kept_and_de_grows_by_one_at_most(case: Case) -> None:
     decision = native.real().answers([case])[0].decision

@@ -153,7 +153,7 @@ _CPUS = st.lists(
 _JOBS = st.lists(st.builds(lambda jid, cpu: job(jid, cpu_share=cpu), st.text(max_size=64), _NUMBER), max_size=9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     _CPUS,
     _JOBS,
