@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -242,11 +243,35 @@ def test_a_step_back_is_to_be_worse_for_local_users() -> None:
     assert not ccs.directions([base, {**slow, "locals": users[2]}], "overload", "ccs", "eevdf")[0]
 
 
+@pytest.mark.parametrize("cycles", [5.0, 40.0])
+def test_the_short_form_does_not_judge_where_the_host_has_no_cpu_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cycles: float
+) -> None:
+    def boot(cases: list[Case], kept: ccs.Kept, _console: object, ends: Callable[[ccs.Run], bool]) -> int:
+        for case in cases:
+            made = run(case.workload, case.config, case.repetition)
+            number = cycles if case.config == "eevdf" else 5.0
+            kept.add({**made, "locals": [{**user, "cycles": number} for user in made["locals"]]})
+            if ends(kept.runs[-1]):
+                break
+        return 0
+
+    monkeypatch.setattr(ccs, "_boot", boot)
+    kept = ccs.Kept(tmp_path / "runs.jsonl")
+    if cycles < 30:
+        ccs._check_short(MODULES, kept, Console())
+        assert [made["config"] for made in kept.runs] == ["eevdf"]
+        assert "not judged: the local user came to 5 cycles under eevdf, not 30" in capsys.readouterr().out
+    else:
+        with pytest.raises(SystemExit, match="1"):
+            ccs._check_short(MODULES, kept, Console())
+
+
 @pytest.mark.parametrize(("cycles", "status"), [((1,), 0), ((3, 0.5), 0), ((3, 3), 1)])
 def test_the_short_form_looks_twice_before_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cycles: tuple[float, ...], status: int
 ) -> None:
-    def boot(cases: list[Case], kept: ccs.Kept, _console: object) -> int:
+    def boot(cases: list[Case], kept: ccs.Kept, _console: object, _ends: object) -> int:
         for case in cases:
             made = run(case.workload, case.config, case.repetition)
             factor = cycles[case.repetition] if case.config == "ccs" else 2
