@@ -244,7 +244,7 @@ def test_a_step_back_is_to_be_worse_for_local_users() -> None:
 
 
 @pytest.mark.parametrize("cycles", [5.0, 40.0])
-def test_the_short_form_does_not_judge_where_the_host_has_no_cpu_for_it(
+def test_the_short_form_does_not_judge_on_a_host_that_is_too_slow_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cycles: float
 ) -> None:
     def boot(cases: list[Case], kept: ccs.Kept, _console: object, ends: Callable[[ccs.Run], bool]) -> int:
@@ -258,10 +258,10 @@ def test_the_short_form_does_not_judge_where_the_host_has_no_cpu_for_it(
 
     monkeypatch.setattr(ccs, "_boot", boot)
     kept = ccs.Kept(tmp_path / "runs.jsonl")
-    if cycles < 30:
+    if cycles < ccs._CYCLES:
         ccs._check_short(MODULES, kept, Console())
         assert [made["config"] for made in kept.runs] == ["eevdf"]
-        assert "not judged: the local user came to 5 cycles under eevdf, not 30" in capsys.readouterr().out
+        assert "not judged: the local user came to 5 cycles under eevdf, not" in capsys.readouterr().out
     else:
         with pytest.raises(SystemExit, match="1"):
             ccs._check_short(MODULES, kept, Console())
