@@ -211,8 +211,9 @@ class Client:
 
     def available(self) -> list[dict[str, Any]] | None:
         """The objects of a stream there are now, without waiting; None when it has ended. After call("follow")."""
+        self._socket.setblocking(False)  # with MSG_DONTWAIT alone Python waits for the time-out, and raises
         with contextlib.suppress(BlockingIOError):
-            chunk = self._socket.recv(_CHUNK, socket.MSG_DONTWAIT)
+            chunk = self._socket.recv(_CHUNK)
             if not chunk:
                 return None
             self._buffer += chunk

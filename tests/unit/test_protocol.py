@@ -131,6 +131,22 @@ def test_streams(tmp_path: Path) -> None:
     thread.join()
 
 
+def test_what_is_available_is_not_waited_for(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen()
+    with listener, protocol.Client(tmp_path / "s", timeout=0.1) as client:
+        peer, _ = listener.accept()
+        with peer:
+            peer.sendall(protocol.encode_answer({}))
+            client.call("follow")
+            assert peer.recv(100).endswith(b"\n")
+            assert client.available() == []
+            peer.sendall(protocol.encode_line({"cpu": 0}) + b'{"half"')
+            assert client.available() == [{"cpu": 0}]
+        assert client.available() is None
+
+
 def test_raw_streams_end_at_a_whole_record(tmp_path: Path) -> None:
     records = b"".join(len(r).to_bytes(4, "little") + r for r in (b"abc", b"", b"\n" * 10))
     thread = serve(tmp_path / "s", protocol.encode_answer({}) + records + b"\x09\x00\x00\x00half")
