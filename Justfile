@@ -79,7 +79,7 @@ bpf: setup
 # The in-guest tests, all, those named or (--but) all others: TEST is a file of tests/kselftest without .py. Environment: VM_OPTIONS of vm/run
 [no-exit-message]
 kselftest *TEST: setup
-    @vm/run ${VM_OPTIONS:-} --cpus 2 --memory 1024 --swap 512 --timeout 3000 -- /src/tests/kselftest/run {{ TEST }} </dev/null
+    @vm/run ${VM_OPTIONS:-} --cpus 2 --memory 1024 --swap 512 --timeout 4800 -- /src/tests/kselftest/run {{ TEST }} </dev/null
 
 # Record decisions of every rule under stress on 1, 2 and 4 CPUs, SECONDS each, and replay them through the papers in Python
 [no-exit-message]

@@ -23,15 +23,14 @@ def cpus_go_and_come() -> None:
     with (
         job("plug") as cgroup,
         loaded() as scheduler,
-        spawned(mix, "60", "4", str(cgroup / "cgroup.procs")),
-        spawned(mix, "60", "2"),
+        spawned(mix, "3600", "4", str(cgroup / "cgroup.procs")),
+        spawned(mix, "3600", "2"),
     ):
         for _ in range(3):
             with online(1, up=False):
                 time.sleep(0.5)
-                before = scheduler.stats()["insertions"]
-                time.sleep(0.5)
-                assert scheduler.stats()["insertions"] > before, "nothing was scheduled with CPU 1 off line"
+                wanted = scheduler.stats()["insertions"] + 10
+                ktap.until(lambda n=wanted: scheduler.stats()["insertions"] > n, "tasks are scheduled without CPU 1")  # type: ignore[misc]
             time.sleep(0.3)
         ktap.expect(state(), "enabled", "sched_ext state after CPU 1 went and came")
 
@@ -57,7 +56,7 @@ def oom_kill() -> None:
             swap.write_text("0")
         command = ["python3", "-c", "b = bytearray(200 << 20); print(len(b))"]
         with spawned(*command, cgroup=cgroup) as process:
-            process.communicate(timeout=60)
+            process.communicate(timeout=300)
         ktap.expect(process.returncode, -9, "exit status of the task that wanted too much")
         kills = dict(line.split() for line in (cgroup / "memory.events").read_text().splitlines())["oom_kill"]
         assert int(kills) > 0, "the kernel counted no OOM kill"

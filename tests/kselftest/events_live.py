@@ -51,7 +51,7 @@ async def _until(condition: Callable[[], bool], what: str, seconds: float = 20.0
     """Wait; returns after how many ms."""
     began = time.monotonic()
     while not condition():
-        assert time.monotonic() - began < seconds, f"{what}: not within {seconds:g} s"
+        assert time.monotonic() - began < ktap.PATIENCE * seconds, f"{what}: not within {ktap.PATIENCE * seconds:g} s"
         await asyncio.sleep(0.002)
     return (time.monotonic() - began) * 1000
 
@@ -89,7 +89,7 @@ async def _together(invitation: str) -> None:
         other.hold("j", "root")
         await _until(lambda: node.states.get("j") == "free", "the other node holds the job")
         other.local_user("keyboard")
-        end = time.monotonic() + 20
+        end = time.monotonic() + ktap.PATIENCE * 20
         while (row := (await _asked("jobs"))[0])["state"] != "slowed":
             assert time.monotonic() < end, row
         assert "local user on other (keyboard)" in row["why"], row

@@ -5,6 +5,10 @@ A test file has one subject and ends with `run(test_a, test_b)`. Each test is a 
 its name. It fails by AssertionError (best through `expect`, which tells both values) or any other exception, and skips
 by Skip. After each one the kernel must be back on its own scheduler, with nothing frozen, nothing pinned and no new
 kernel warning; else the test is "not ok" even if its body passed.
+
+Where a host takes the CPUs away, an emulated guest's time passes without it: what a test measured may be the host's. So
+a wait has a multiple of what it takes on an idle host, and a test is run again if all that is wrong is something
+`measured`. What is broken misses every time.
 """
 
 from __future__ import annotations
@@ -20,16 +24,36 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["Skip", "expect", "left_behind", "note", "program", "run", "until"]
+__all__ = [
+    "AGAIN",
+    "PATIENCE",
+    "Missed",
+    "Skip",
+    "expect",
+    "left_behind",
+    "measured",
+    "note",
+    "program",
+    "run",
+    "tried",
+    "until",
+]
 
 _PASS, _FAIL, _SKIP = 0, 1, 4  # exit status of a kselftest
 _WARNING = re.compile(r"WARNING:|BUG:|Oops|rcu: INFO|general protection|refcount_t:|sysfs: cannot")
+_TRIES = 3  # of a test that measures
+AGAIN = "measured again:"  # the note that it is; what was missed follows
+PATIENCE = 4  # so many times what it takes on an idle host may a wait take
 _TOLD = 60  # lines of the kernel's log that a failure shows
 _PROGRAMS = Path(__file__).parent / "progs"
 
 
 class Skip(Exception):
     """The test cannot run here; the text says why."""
+
+
+class Missed(AssertionError):
+    """Times, or shares of time, are not as they should be; the text has them."""
 
 
 def note(text: str) -> None:
@@ -44,12 +68,30 @@ def expect(got: object, wanted: object, what: str) -> None:
         raise AssertionError(f"{what}: got {got!r}, expected {wanted!r}")
 
 
+def measured(holds: bool, what: str) -> None:
+    """Fail unless this holds of what was measured; the test is run again then, _TRIES times in all."""
+    if not holds:
+        raise Missed(what)
+
+
+def tried(part: Callable[[], None]) -> None:
+    """Run a part of a test that measures, _TRIES times if it misses: of many parts one may, each time another."""
+    for _ in range(1, _TRIES):
+        try:
+            part()
+        except Missed as missed:
+            note(f"{AGAIN} {missed}")
+        else:
+            return
+    part()
+
+
 def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Wait for a condition; fail if it does not hold after so many seconds."""
-    end = time.monotonic() + seconds
+    """Wait for a condition that holds after so many seconds on an idle host; fail after PATIENCE times as many."""
+    end = time.monotonic() + PATIENCE * seconds
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {seconds:g} s")
+            raise AssertionError(f"{what}: not within {PATIENCE * seconds:g} s")
         time.sleep(0.02)
 
 
@@ -81,27 +123,39 @@ def left_behind(messages_before: int = 0) -> list[str]:
     return found
 
 
-def _result(test: Callable[[], None]) -> tuple[bool, str]:
-    """(ok, reason to skip or "") of one test; what went wrong is printed as diagnostics."""
+def _attempt(test: Callable[[], None]) -> tuple[BaseException | None, bool]:
+    """(What ended it early or None, whether it may be run again); what went wrong is printed as diagnostics."""
     messages = len(_kernel_log())
-    ok, skipped = True, ""
+    problem: BaseException | None = None
     try:
         test()
     except Skip as reason:
-        skipped = str(reason) or "no reason given"
+        problem = reason
     except AssertionError as error:
-        ok = False
+        problem = error
         note(str(error) or "assertion failed")
         note(traceback.format_exc(limit=-1))
-    except Exception:
-        ok = False
+    except Exception as error:
+        problem = error
         note(traceback.format_exc())
+    again = isinstance(problem, Missed)
     if found := left_behind(messages):
-        ok = False
-        note("left behind: " + "; ".join(found))
-    if not ok:
+        problem, again = AssertionError("left behind: " + "; ".join(found)), False
+        note(str(problem))
+    if problem and not isinstance(problem, Skip):
         note("\n".join(f"dmesg: {line}" for line in _kernel_log()[messages:][-_TOLD:]))
-    return ok, skipped
+    return problem, again
+
+
+def _result(test: Callable[[], None]) -> tuple[bool, str]:
+    """(ok, reason to skip or "") of one test."""
+    for turn in range(1, _TRIES + 1):
+        problem, again = _attempt(test)
+        if not again or turn == _TRIES:
+            break
+        note(f"{AGAIN} {problem}")
+    skipped = (str(problem) or "no reason given") if isinstance(problem, Skip) else ""
+    return problem is None or bool(skipped), skipped
 
 
 def run(*tests: Callable[[], None]) -> NoReturn:

@@ -40,8 +40,8 @@ def jobs_come_first() -> None:
         counted = scheduler.stats()
     ktap.note(f"CPU s of a local task and two of a job: {used}; {counted['preempts']} preempts")
     # a turn of 20 ms each 500 ms or so
-    assert 0 < used[0] < 0.15 * sum(used), f"the local task had {used[0]} s"
-    assert min(used[1:]) > 0.6 * max(used[1:]), f"two of a job had {used[1:]} s"
+    ktap.measured(0 < used[0] < 0.15 * sum(used), f"the local task had {used[0]} s")
+    ktap.measured(min(used[1:]) > 0.6 * max(used[1:]), f"two of a job had {used[1:]} s")
     ktap.expect(counted["overtakes"], 0, "overtakes: de is no bound here")
 
 
@@ -55,10 +55,10 @@ def wakes_to_the_cpu() -> None:
         spawned(hog, "3", cpu=0),
         spawned(lateness, "20000", "50", cgroup=cgroup, cpu=0) as sleeper,
     ):
-        late = int(sleeper.communicate(timeout=120)[0].split()[0]) / 1e3
+        late = int(sleeper.communicate(timeout=300)[0].split()[0]) / 1e3
     ktap.note(f"a sleeper of a job among 3 local hogs with quanta of 300 ms is late by {late:.1f} ms in the mean")
     # behind one hog it would be late by half a quantum or more
-    assert late < 60, f"late by {late} ms"
+    ktap.measured(late < 60, f"late by {late} ms")
 
 
 def nobody_calls_the_watchdog() -> None:
@@ -73,12 +73,12 @@ def nobody_calls_the_watchdog() -> None:
         for _ in range(2):
             stack.enter_context(spawned(hog, "1", cgroup=cgroup, cpu=0))
         local = [stack.enter_context(spawned(turns, "6", cpu=0)) for _ in range(3)]
-        waited = [int(process.communicate(timeout=60)[0].split()[0]) for process in local]
+        waited = [int(process.communicate(timeout=300)[0].split()[0]) for process in local]
         ended = scheduler.exit_record()
     ktap.note(f"longest waits of three local tasks: {waited} ms")
-    assert ended is None, f"the kernel ended the scheduler: {ended['msg']}"
+    ktap.measured(ended is None, f"the kernel ended the scheduler: {ended and ended['msg']}")
     # else it would not be prio
-    assert max(waited) > 500, f"local tasks waited {waited} ms at most"
+    ktap.measured(max(waited) > 500, f"local tasks waited {waited} ms at most")
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def the_kernel_goes_on() -> None:
         took = time.monotonic() - began
     ktap.note(f"three grace periods took {took * 1e3:.0f} ms")
     # the thread wakes several times in each, and would be passed for 7.5 s every time
-    assert took < 5, f"three grace periods took {took:.1f} s"
+    ktap.measured(took < 5, f"three grace periods took {took:.1f} s")
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ def _ordered(overload: str) -> None:
     with (
         job("order") as cgroup,
         loaded(sensors="on", overload=overload, top_ms=5, starve_ms=_STARVE_MS) as scheduler,
-        spawned(mix, "300", "3", str(cgroup / "cgroup.procs")),
-        spawned(mix, "300", "1"),
+        spawned(mix, "3600", "3", str(cgroup / "cgroup.procs")),
+        spawned(mix, "3600", "1"),
     ):
         for rule, number in layout.RULES.items():
             scheduler.write_knobs(rule=number)

@@ -20,11 +20,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.kselftest.ktap import AGAIN
+
 __all__ = ["Outcome", "Parser", "find_tests", "main"]
 
 _HERE = Path(__file__).parent
 _PASS, _FAIL, _SKIP = 0, 1, 4  # exit status of a kselftest
-_TIMEOUT_S = 900.0  # of one test file
+_TIMEOUT_S = 1800.0  # of one test file
 _RESULT = re.compile(r"(?P<word>ok|not ok) (?P<number>\d+)(?: (?P<name>.*?))?(?: # SKIP(?: (?P<reason>.*))?)?$")
 _PLAN = re.compile(r"1\.\.(\d+)$")
 
@@ -36,6 +38,7 @@ class Outcome:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    again: int = 0  # how often a test, or a part of one, measured again
     problems: list[str] = field(default_factory=list)  # why its results are not to be believed
 
     @property
@@ -55,6 +58,7 @@ class Parser:
 
     def line(self, text: str) -> None:
         """Take one line; diagnostics and what is indented (subtests) are nobody's result."""
+        self.outcome.again += text.startswith(f"# {AGAIN}")
         if text.startswith((" ", "\t", "#")) or not text:
             return
         if text.startswith("KTAP version "):
@@ -170,6 +174,7 @@ def _run_all(tests: Iterable[Path], timeout: float) -> bool:
         outcome = _run_one(test, timeout)
         total.passed += outcome.passed
         total.skipped += outcome.skipped
+        total.again += outcome.again
         total.failed += outcome.failed or bool(outcome.problems)  # a file that does not add up is a failure too
         good = good and outcome.ok
         for problem in outcome.problems:
@@ -177,7 +182,8 @@ def _run_all(tests: Iterable[Path], timeout: float) -> bool:
         skip = " # SKIP" if outcome.ok and outcome.skipped and not outcome.passed else ""
         print(f"{'ok' if outcome.ok else 'not ok'} {number} {test.stem}{skip}")
         print(f"# {test.stem}: {time.monotonic() - begin:.1f} s", flush=True)
-    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
+    again = f", {total.again} times something was measured again" if total.again else ""
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped{again}", flush=True)
     return good and bool(tests)
 
 

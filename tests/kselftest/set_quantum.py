@@ -37,7 +37,7 @@ def _share(scheduler: Scheduler, *others: Path) -> float:
 
 def _near(got: float, wanted: float, what: str) -> None:
     # wide limits: quanta end at ticks of 4 ms, and an emulated machine loses ticks while its host does something else
-    assert wanted / 1.5 < got < wanted * 1.5, f"{what}: {got:.2f} of the CPU, expected {wanted:.2f}"
+    ktap.measured(wanted / 1.5 < got < wanted * 1.5, f"{what}: {got:.2f} of the CPU, expected {wanted:.2f}")
 
 
 def local_user_leaves_l() -> None:
@@ -66,7 +66,7 @@ def nothing_is_withheld() -> None:
     with job("z") as cgroup, loaded("ccs", quantum_ms=_QUANTUM_MS, share_l=0) as scheduler:
         scheduler.adjust(local_user=1)
         share = _share(scheduler, cgroup)
-        assert 0.01 < share < 0.2, f"with L = 0 the job got {share:.3f} of the CPU"
+        ktap.measured(0.01 < share < 0.2, f"with L = 0 the job got {share:.3f} of the CPU")
 
 
 def slow_nodes_have_long_quanta() -> None:
@@ -83,7 +83,7 @@ def slow_nodes_have_long_quanta() -> None:
             scheduler.adjust(stretch=stretch)
             turns.append(insertions(scheduler, 2.0))
     ktap.note(f"insertions in 2 s: {turns[0]} with W = 1, {turns[1]} with W = 0.25")
-    assert turns[0] > 2 * turns[1], f"W = 1: {turns[0]} insertions, W = 0.25: {turns[1]}"
+    ktap.measured(turns[0] > 2 * turns[1], f"W = 1: {turns[0]} insertions, W = 0.25: {turns[1]}")
 
 
 def _told() -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _told() -> dict[str, Any]:
         achieved.append(quantum["achieved_share"])
         if 0.2 / 1.5 < achieved[-1] < 0.2 * 1.5:
             return quantum
-    raise AssertionError(f"of {quantum['set_share']} of the CPU that are set, epochs achieve {achieved}")
+    raise ktap.Missed(f"of {quantum['set_share']} of the CPU that are set, epochs achieve {achieved}")
 
 
 def told_and_switched() -> None:

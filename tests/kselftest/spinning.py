@@ -10,13 +10,13 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 
 from ctl.kernel import layout
 from tests.kselftest import ktap
 from tests.kselftest.node import job, loaded, spawned
 
 _SECONDS = 3.0
-_TRIES = 4  # where the host takes CPUs away from the emulator, tasks seem to use more than they do, and never less
 
 
 def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> tuple[float, float]:
@@ -28,7 +28,7 @@ def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> 
         spawned(spin, what, str(_SECONDS), str(compute_us), cgroup=cgroup, cpu=0) as rank,
         spawned(spin, "compute", str(_SECONDS), "1000", cpu=0) as hog,
     ):
-        used = [float(process.communicate(timeout=60)[0].split()[0]) / 1e3 for process in (rank, hog)]
+        used = [float(process.communicate(timeout=300)[0].split()[0]) / 1e3 for process in (rank, hog)]
         ktap.note(
             f"{policy}, {what}, {compute_us} us, spin_ms {spin_ms}: CPU s of rank and hog {used}, "
             f"{scheduler.stats()['waits']} waits"
@@ -39,21 +39,20 @@ def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> 
 def waiting_uses_no_cpu() -> None:
     """One that polls or yields for nothing leaves the CPU to others"""
     for policy, what in (("csm", "epoll"), ("csm", "poll"), ("csm", "select"), ("csm", "yield"), ("rr", "yield")):
-        for _ in range(_TRIES):
-            rank, hog = _beside_a_hog(what, 0, policy)
-            if rank < 0.25 * _SECONDS and hog > 0.7 * (_SECONDS - rank):
-                break
-        else:
-            raise AssertionError(f"{policy}, {what}: {rank} s of CPU while it waited {_SECONDS} s, the hog {hog} s")
+        ktap.tried(partial(_leaves_the_cpu, policy, what))
+
+
+def _leaves_the_cpu(policy: str, what: str) -> None:
+    rank, hog = _beside_a_hog(what, 0, policy)
+    left = rank < 0.25 * _SECONDS and hog > 0.7 * (_SECONDS - rank)
+    ktap.measured(left, f"{policy}, {what}: {rank} s of CPU while it waited {_SECONDS} s, the hog {hog} s")
 
 
 def two_wait_as_well_as_one() -> None:
     """Two ranks that poll on one CPU leave it to others, and a change of knobs does not wait for them"""
-    for _ in range(_TRIES):
-        used, changed = _two_beside_a_hog()
-        if sum(used[:2]) < 0.35 * _SECONDS and changed < 0.5:
-            return
-    raise AssertionError(f"CPU s of two ranks that waited {_SECONDS} s and a hog: {used}; the knob took {changed} s")
+    used, changed = _two_beside_a_hog()
+    text = f"CPU s of two ranks that waited {_SECONDS} s and a hog: {used}; the knob took {changed} s"
+    ktap.measured(sum(used[:2]) < 0.35 * _SECONDS and changed < 0.5, text)
 
 
 def _two_beside_a_hog() -> tuple[list[float], float]:
@@ -71,7 +70,7 @@ def _two_beside_a_hog() -> tuple[list[float], float]:
         began = time.monotonic()
         scheduler.write_knobs(mnol=2)
         changed = time.monotonic() - began
-        used = [float(process.communicate(timeout=60)[0].split()[0]) / 1e3 for process in (one, two, hog)]
+        used = [float(process.communicate(timeout=300)[0].split()[0]) / 1e3 for process in (one, two, hog)]
     ktap.note(f"CPU s of two ranks and a hog {used}; the second change of a knob took {changed:.2f} s")
     return used, changed
 
@@ -81,7 +80,7 @@ def computing_is_not_waiting() -> None:
     # each ms: polls too far apart to be of one wait; each 0.4 ms: near enough, but too few (POLL_PAUSE in the mean)
     for what, compute_us in (("epoll", 1000), ("poll", 1000), ("select", 1000), ("epoll", 400)):
         rank, _ = _beside_a_hog(what, compute_us, "csm")
-        assert rank > 0.35 * _SECONDS, f"{what} each {compute_us} us: {rank} s of CPU in {_SECONDS} s"
+        ktap.measured(rank > 0.35 * _SECONDS, f"{what} each {compute_us} us: {rank} s of CPU in {_SECONDS} s")
     spin = ktap.program("spin")
     sleeper = "import time\nprint('up', flush=True)\nwhile True: time.sleep(0.005)"
     with (
@@ -92,17 +91,17 @@ def computing_is_not_waiting() -> None:
         assert sleeping.stdout is not None
         sleeping.stdout.readline()
         with spawned(spin, "compute", str(_SECONDS), "1000", cgroup=cgroup, cpu=0) as rank_process:
-            rank_process.communicate(timeout=60)
+            rank_process.communicate(timeout=300)
         counted = scheduler.stats()
     ktap.note(f"beside a sleeper: displaced {counted['preempts']} times, {counted['waits']} waits")
-    assert counted["preempts"] > 30, counted  # an idle host makes it 300
+    ktap.measured(counted["preempts"] > 30, str(counted))  # an idle host makes it 300
     ktap.expect(counted["waits"], 0, "waits of one that computes")
 
 
 def off_is_off() -> None:
     """spin_ms=0: nobody is taken to wait"""
     rank, _ = _beside_a_hog("epoll", 0, "csm", spin_ms=0)
-    assert rank > 0.35 * _SECONDS, f"{rank} s of CPU in {_SECONDS} s"
+    ktap.measured(rank > 0.35 * _SECONDS, f"{rank} s of CPU in {_SECONDS} s")
 
 
 def a_message_ends_it() -> None:
@@ -118,7 +117,7 @@ def _answered(policy: str) -> None:
     with (
         job("rank") as cgroup,
         loaded(policy, sensors="on", quantum_ms=1000) as scheduler,
-        spawned(ktap.program("spin"), "compute", "20", "1000", cpu=0),
+        spawned(ktap.program("spin"), "compute", "3600", "1000", cpu=0),
     ):
         rank = os.fork()
         if rank == 0:
@@ -139,7 +138,7 @@ def _answered(policy: str) -> None:
     ktap.note(f"{policy}: answers after {times}; {waits} waits")
     assert waits, f"{policy}: it was never taken to wait"
     # at the tail, behind a hog that has half of its 1,000 ms left, an answer takes longer
-    assert answers[10] < 0.1, f"{policy}: half of the answers took longer than {answers[10] * 1e3:.0f} ms"
+    ktap.measured(answers[10] < 0.1, f"{policy}: half of the answers took longer than {answers[10] * 1e3:.0f} ms")
 
 
 def _echo(cgroup: os.PathLike[str], end: socket.socket) -> None:
@@ -170,7 +169,7 @@ def implicit_leaves_the_ready_alone() -> None:
     with (
         job("rank") as cgroup,
         loaded("dyn", sensors="on", spin_ms=1) as scheduler,
-        spawned(ktap.program("spin"), "compute", "60", "1000", cpu=0),
+        spawned(ktap.program("spin"), "compute", "3600", "1000", cpu=0),
     ):
         for policy in ("dyn", "implicit"):
             scheduler.write_knobs(rule=layout.RULES[policy])
@@ -190,7 +189,7 @@ def implicit_leaves_the_ready_alone() -> None:
                 os.kill(rank, signal.SIGKILL)
                 os.waitpid(rank, 0)
     ktap.note(f"of 100 messages for one that computes, so many moved it: {moved}")
-    assert moved["dyn"] > 5, moved
+    ktap.measured(moved["dyn"] > 5, str(moved))
     ktap.expect(moved["implicit"], 0, "moves under implicit")
 
 

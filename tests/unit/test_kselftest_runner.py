@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.kselftest import runner
+
+REPO = Path(__file__).resolve().parents[2]
 
 GOOD = "echo KTAP version 1; echo 1..2; echo '# a note'; echo ok 1 first; echo '  ok 1 nested'; echo ok 2"
 
@@ -70,6 +73,40 @@ def test_a_failure_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[st
     put(tmp_path, "a", "echo KTAP version 1; echo 1..2; echo not ok 1 x; echo ok 2; exit 1")
     assert run(tmp_path) == 1
     assert last_line(capsys)[0] == "1 passed, 1 failed, 0 skipped"
+
+
+def measuring(success: int) -> str:
+    """A test file whose test finds what it wants at this turn and later ones."""
+    return f"""
+import sys
+sys.path.insert(0, {str(REPO)!r})
+from tests.kselftest import ktap
+turns = []
+def measures():
+    turns.append(1)
+    ktap.measured(len(turns) >= {success}, "50 ms, not 5")
+ktap._kernel_log = list
+ktap.left_behind = lambda before: []
+ktap.run(measures)
+"""
+
+
+@pytest.mark.parametrize(
+    ("success", "status", "line"),
+    [
+        (1, 0, "1 passed, 0 failed, 0 skipped"),
+        (3, 0, "1 passed, 0 failed, 0 skipped, 2 times something was measured again"),
+        (4, 1, "0 passed, 1 failed, 0 skipped, 2 times something was measured again"),
+    ],
+)
+def test_what_is_measured_is_measured_again(
+    success: int, status: int, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(f"#!{sys.executable}\n{measuring(success)}")
+    path.chmod(0o755)
+    assert run(tmp_path) == status
+    assert last_line(capsys)[0] == line
 
 
 def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
