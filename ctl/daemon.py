@@ -29,7 +29,7 @@ from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import knobs as encoding
 from ctl.node import protocol
 from ctl.policy import Value
-from ctl.prompt import before_all_others, stay_in_memory
+from ctl.prompt import LONGEST, before_all_others, stay_in_memory
 
 __all__ = ["Options", "foreground", "start", "stop"]
 
@@ -171,6 +171,8 @@ def _supervise(options: Options, ready: Ready) -> int:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         why = f"the agent was killed by {signal.Signals(-code).name}"
+        if -code == signal.SIGXCPU:
+            why += f": it computed for {LONGEST} s without once waiting, and it runs before all others"
         repaired = _repair()
         files.write_exit({**files.ended(pid, options.policy, why), "killed": True})
         ready({"error": f"{why} while it started", "status": FAILED})
