@@ -5,9 +5,10 @@
  * Keys are 2^key_shift apart. Append: last key + spacing. Between two
  * neighbours: the midpoint. Ahead of the head: its key - spacing. Keys wrap
  * and compare by signed difference, as the kernel compares them, so only the
- * span of one queue matters. A gap that has no midpoint left is counted, its
- * task takes the key of the neighbour ahead (equal keys keep insertion order)
- * and the next dispatch renumbers the queue.
+ * span of one queue matters. A midpoint that leaves no further one makes the
+ * next dispatch renumber the queue. An insertion that needs one before that is
+ * counted, and its task takes the key of the neighbour ahead: equal keys keep
+ * insertion order, so it is in its place unless both neighbours have that key.
  *
  * Everything here runs with the rq lock of the queue's CPU held. Only a
  * stealing CPU removes tasks without it; what we remember of the tail is
@@ -49,16 +50,24 @@ static __always_inline void place_head(struct rq_ctx *rq, struct placing *w, s32
 	}
 }
 
-/* Between two neighbours, at most @step behind the one ahead. */
+/*
+ * Between two neighbours, at most @step behind the one ahead, and ahead of the
+ * displaced task that is about to come back between them.
+ */
 static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, u64 ahead,
 					  u64 behind, u64 step)
 {
-	u64 gap = behind - ahead;
+	u64 gap;
 
+	if (rq->resume_tid && (s64)(rq->resume_key - ahead) > 0 &&
+	    (s64)(behind - rq->resume_key) > 0)
+		behind = rq->resume_key;
+	gap = behind - ahead;
+	if (gap < 4)
+		rq->renumber = 1;
 	w->limit = behind;
 	if (gap < 2) {
 		w->key = ahead;
-		rq->renumber = 1;
 		w->gap = 1;
 	} else {
 		w->key = ahead + (gap / 2 < step ? gap / 2 : step);
