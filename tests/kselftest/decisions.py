@@ -78,7 +78,7 @@ def record(scheduler: Scheduler, groups: JobCgroups, rule: str, out: Path, secon
         running.append(subprocess.Popen([mix, str(seconds), "2", str(cgroup / "cgroup.procs"), _LONGEST_US]))
     _disturb(scheduler, seconds)
     for process in running:
-        ktap.expect(process.wait(timeout=300), 0, "exit status of the stress program")
+        ktap.expect(process.wait(timeout=ktap.TIME_OUT_S), 0, "exit status of the stress program")
     scheduler.write_knobs(trace=0)
     stop.set()
     reader.join()

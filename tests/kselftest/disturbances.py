@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tests.kselftest import ktap
-from tests.kselftest.node import disabled, job, loaded, online, spawned, state
+from tests.kselftest.node import ENDLESS, disabled, job, loaded, online, spawned, state
 
 _STORM = 5000
 
@@ -23,8 +23,8 @@ def cpus_go_and_come() -> None:
     with (
         job("plug") as cgroup,
         loaded() as scheduler,
-        spawned(mix, "3600", "4", str(cgroup / "cgroup.procs")),
-        spawned(mix, "3600", "2"),
+        spawned(mix, ENDLESS, "4", str(cgroup / "cgroup.procs")),
+        spawned(mix, ENDLESS, "2"),
     ):
         for _ in range(3):
             with online(1, up=False):
@@ -41,7 +41,7 @@ def fork_storm() -> None:
     with job("storm") as cgroup, loaded("csm") as scheduler:
         for where in (None, cgroup):
             with spawned(storm, str(_STORM), cgroup=where) as process:
-                out, _ = process.communicate(timeout=300)
+                out, _ = process.communicate(timeout=ktap.TIME_OUT_S)
             ktap.expect(process.returncode, 0, "exit status of the storm")
             ktap.expect(out.strip(), str(_STORM), "tasks that lived at once")
         ktap.expect(state(), "enabled", "sched_ext state after the storm")
@@ -56,7 +56,7 @@ def oom_kill() -> None:
             swap.write_text("0")
         command = ["python3", "-c", "b = bytearray(200 << 20); print(len(b))"]
         with spawned(*command, cgroup=cgroup) as process:
-            process.communicate(timeout=300)
+            process.communicate(timeout=ktap.TIME_OUT_S)
         ktap.expect(process.returncode, -9, "exit status of the task that wanted too much")
         kills = dict(line.split() for line in (cgroup / "memory.events").read_text().splitlines())["oom_kill"]
         assert int(kills) > 0, "the kernel counted no OOM kill"

@@ -8,7 +8,7 @@ import time
 
 from ctl.kernel import layout
 from tests.kselftest import ktap
-from tests.kselftest.node import Recorder, insertions, job, loaded, spawned, state
+from tests.kselftest.node import ENDLESS, Recorder, insertions, job, loaded, spawned, state
 
 
 def rules_switch_live() -> None:
@@ -17,7 +17,7 @@ def rules_switch_live() -> None:
     with (
         job("live") as cgroup,
         loaded() as scheduler,
-        spawned(mix, "3600", "2", str(cgroup / "cgroup.procs"), cpu=0),
+        spawned(mix, ENDLESS, "2", str(cgroup / "cgroup.procs"), cpu=0),
     ):
         for rule, number in layout.RULES.items():
             scheduler.write_knobs(rule=number)
@@ -32,7 +32,7 @@ def knob_sets_change_as_one() -> None:
     """A decision never sees half of a change of several knobs."""
     mix = ktap.program("mix")
     with job("live") as cgroup, loaded(mno=2) as scheduler:
-        with spawned(mix, "3600", "2", str(cgroup / "cgroup.procs"), cpu=0), Recorder(scheduler) as recorder:
+        with spawned(mix, ENDLESS, "2", str(cgroup / "cgroup.procs"), cpu=0), Recorder(scheduler) as recorder:
             for turn in range(40):
                 scheduler.write_knobs(mnol=turn % 7 + 1, mnod=turn % 7 + 1)
                 time.sleep(0.05)

@@ -26,7 +26,11 @@ from typing import NoReturn
 
 __all__ = [
     "AGAIN",
+    "FAIL",
+    "PASS",
     "PATIENCE",
+    "SKIP",
+    "TIME_OUT_S",
     "Missed",
     "Skip",
     "expect",
@@ -39,11 +43,12 @@ __all__ = [
     "until",
 ]
 
-_PASS, _FAIL, _SKIP = 0, 1, 4  # exit status of a kselftest
+PASS, FAIL, SKIP = 0, 1, 4  # exit status of a kselftest
 _WARNING = re.compile(r"WARNING:|BUG:|Oops|rcu: INFO|general protection|refcount_t:|sysfs: cannot")
 _TRIES = 3  # of a test that measures
 AGAIN = "measured again:"  # the note that it is; what was missed follows
 PATIENCE = 4  # so many times what it takes on an idle host may a wait take
+TIME_OUT_S = 300  # of a program that measures and ends by itself
 _TOLD = 60  # lines of the kernel's log that a failure shows
 _PROGRAMS = Path(__file__).parent / "progs"
 
@@ -53,7 +58,7 @@ class Skip(Exception):
 
 
 class Missed(AssertionError):
-    """Times, or shares of time, are not as they should be; the text has them."""
+    """Times, shares of time or counts in a time are not as they should be; the text has them."""
 
 
 def note(text: str) -> None:
@@ -171,4 +176,4 @@ def run(*tests: Callable[[], None]) -> NoReturn:
         skips += ok and bool(skipped)
         directive = f" # SKIP {skipped}" if skipped and ok else ""
         print(f"{'ok' if ok else 'not ok'} {number} {name}{directive}", flush=True)
-    sys.exit(_FAIL if failed else _SKIP if skips == len(tests) else _PASS)
+    sys.exit(FAIL if failed else SKIP if skips == len(tests) else PASS)

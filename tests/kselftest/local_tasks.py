@@ -33,7 +33,7 @@ def _lateness(credit: str) -> tuple[int, int]:
     with job("hogs") as cgroup, loaded(credit=credit), spawned(hog, "4", cgroup=cgroup, cpu=0):
         time.sleep(0.3)
         with spawned(lateness, "5000", "200", cpu=0) as sleeper:
-            mean, p99, _ = map(int, sleeper.communicate(timeout=300)[0].split())
+            mean, p99, _ = map(int, sleeper.communicate(timeout=ktap.TIME_OUT_S)[0].split())
     return mean, p99
 
 

@@ -22,6 +22,7 @@ from tests.reference.records import PUT_BACK, from_json
 from tests.reference.replay import mismatch
 
 __all__ = [
+    "ENDLESS",
     "OBJECT",
     "Recorder",
     "disabled",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 _SENSORS = Sensors()  # compiled once and attached once in a test file: that takes ten seconds, and two more
+ENDLESS = "3600"  # seconds a load program runs: past the end of the test, which kills it
 OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
 
 

@@ -8,7 +8,7 @@ import time
 
 from ctl.kernel import layout
 from tests.kselftest import ktap
-from tests.kselftest.node import Recorder, job, loaded, spawned
+from tests.kselftest.node import ENDLESS, Recorder, job, loaded, spawned
 
 _QUANTUM_MS = 5
 _TICK_MS = 4  # CONFIG_HZ=250: a quantum ends with the first tick after it
@@ -23,8 +23,8 @@ def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
     with (
         job("bound") as cgroup,
         loaded(rule, sensors="on", mnol=mnol, mnod=mnod, overload="on") as scheduler,
-        spawned(mix, "3600", "4", str(cgroup / "cgroup.procs"), cpu=0),
-        spawned(mix, "3600", "1", cpu=0),
+        spawned(mix, ENDLESS, "4", str(cgroup / "cgroup.procs"), cpu=0),
+        spawned(mix, ENDLESS, "1", cpu=0),
     ):
         with Recorder(scheduler) as recorder:
             time.sleep(2)
@@ -53,13 +53,13 @@ def local_task_runs_among_fifty() -> None:
     with (
         job("many") as cgroup,
         loaded(sensors="on", quantum_ms=_QUANTUM_MS, credit="off") as scheduler,
-        spawned(mix, "3600", str(_PAIRS), str(cgroup / "cgroup.procs"), cpu=0),
+        spawned(mix, ENDLESS, str(_PAIRS), str(cgroup / "cgroup.procs"), cpu=0),
     ):
         for rule in ("pred", "csm-bounded", "ccs", "sdca"):
             scheduler.write_knobs(rule=layout.RULES[rule])
             time.sleep(0.5)
             with spawned(turns, "4", cpu=0) as local:
-                longest, count, waited = map(int, local.communicate(timeout=300)[0].split())
+                longest, count, waited = map(int, local.communicate(timeout=ktap.TIME_OUT_S)[0].split())
             ktap.note(f"{rule}: waited {waited} ms in the median, {longest} at most, {count} times; bound {bound} ms")
             # the host may take the emulated CPU away for as long again, at times for longer; starvation has no end
             right = count > 3 and waited <= 2 * bound and longest < 6 * bound
@@ -78,7 +78,7 @@ def top_keeps_the_cpu() -> None:
         for rule, overload in (("dyn", "off"), ("csm", "on")):
             scheduler.write_knobs(rule=layout.RULES[rule], overload=layout.OVERLOAD[overload])
             with spawned(turns, "4", cpu=0) as local:
-                longest, count, waited = map(int, local.communicate(timeout=300)[0].split())
+                longest, count, waited = map(int, local.communicate(timeout=ktap.TIME_OUT_S)[0].split())
             ktap.note(f"{rule}: of {count} times the local task waited {waited} ms in the median, {longest} ms at most")
             ktap.measured(count > 3, f"{rule}: the local task ran only {count} times in 4 s")
             # the median: the host may take the emulated CPU away for as long again, but not every time

@@ -7,7 +7,7 @@ from __future__ import annotations
 from ctl.kernel import layout
 from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
-from tests.kselftest.node import Recorder, job, loaded, mismatches, spawned
+from tests.kselftest.node import ENDLESS, Recorder, job, loaded, mismatches, spawned
 
 _SECONDS = 60.0  # per rule, at most; an idle host needs one
 _STARVE_MS = 10  # rule prio lets whoever records have a turn that often
@@ -28,8 +28,8 @@ def _ordered(overload: str) -> None:
     with (
         job("order") as cgroup,
         loaded(sensors="on", overload=overload, top_ms=5, starve_ms=_STARVE_MS) as scheduler,
-        spawned(mix, "3600", "3", str(cgroup / "cgroup.procs")),
-        spawned(mix, "3600", "1"),
+        spawned(mix, ENDLESS, "3", str(cgroup / "cgroup.procs")),
+        spawned(mix, ENDLESS, "1"),
     ):
         for rule, number in layout.RULES.items():
             scheduler.write_knobs(rule=number)

@@ -20,12 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kselftest.ktap import AGAIN
+from tests.kselftest.ktap import AGAIN, FAIL, PASS, SKIP
 
 __all__ = ["Outcome", "Parser", "find_tests", "main"]
 
 _HERE = Path(__file__).parent
-_PASS, _FAIL, _SKIP = 0, 1, 4  # exit status of a kselftest
 _TIMEOUT_S = 1800.0  # of one test file
 _RESULT = re.compile(r"(?P<word>ok|not ok) (?P<number>\d+)(?: (?P<name>.*?))?(?: # SKIP(?: (?P<reason>.*))?)?$")
 _PLAN = re.compile(r"1\.\.(\d+)$")
@@ -93,7 +92,7 @@ class Parser:
         elif self._plan != self._results:
             outcome.problems.append(f"{self._results} results where the plan says {self._plan}")
         only_skips = outcome.skipped and not outcome.passed
-        right = _FAIL if outcome.failed else _SKIP if only_skips else _PASS
+        right = FAIL if outcome.failed else SKIP if only_skips else PASS
         if status != right and not (outcome.problems and status):
             outcome.problems.append(f"exit status {status}, results say {right}")
         if status < 0:
@@ -203,7 +202,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(str(error))
     if options.but:
         tests = [test for test in find_tests(options.directory) if test not in tests]
-    return _PASS if _run_all(tests, options.timeout) else _FAIL
+    return PASS if _run_all(tests, options.timeout) else FAIL
 
 
 if __name__ == "__main__":

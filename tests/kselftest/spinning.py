@@ -14,7 +14,7 @@ from functools import partial
 
 from ctl.kernel import layout
 from tests.kselftest import ktap
-from tests.kselftest.node import job, loaded, spawned
+from tests.kselftest.node import ENDLESS, job, loaded, spawned
 
 _SECONDS = 3.0
 
@@ -28,7 +28,7 @@ def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> 
         spawned(spin, what, str(_SECONDS), str(compute_us), cgroup=cgroup, cpu=0) as rank,
         spawned(spin, "compute", str(_SECONDS), "1000", cpu=0) as hog,
     ):
-        used = [float(process.communicate(timeout=300)[0].split()[0]) / 1e3 for process in (rank, hog)]
+        used = [float(process.communicate(timeout=ktap.TIME_OUT_S)[0].split()[0]) / 1e3 for process in (rank, hog)]
         ktap.note(
             f"{policy}, {what}, {compute_us} us, spin_ms {spin_ms}: CPU s of rank and hog {used}, "
             f"{scheduler.stats()['waits']} waits"
@@ -70,7 +70,7 @@ def _two_beside_a_hog() -> tuple[list[float], float]:
         began = time.monotonic()
         scheduler.write_knobs(mnol=2)
         changed = time.monotonic() - began
-        used = [float(process.communicate(timeout=300)[0].split()[0]) / 1e3 for process in (one, two, hog)]
+        used = [float(process.communicate(timeout=ktap.TIME_OUT_S)[0].split()[0]) / 1e3 for process in (one, two, hog)]
     ktap.note(f"CPU s of two ranks and a hog {used}; the second change of a knob took {changed:.2f} s")
     return used, changed
 
@@ -91,7 +91,7 @@ def computing_is_not_waiting() -> None:
         assert sleeping.stdout is not None
         sleeping.stdout.readline()
         with spawned(spin, "compute", str(_SECONDS), "1000", cgroup=cgroup, cpu=0) as rank_process:
-            rank_process.communicate(timeout=300)
+            rank_process.communicate(timeout=ktap.TIME_OUT_S)
         counted = scheduler.stats()
     ktap.note(f"beside a sleeper: displaced {counted['preempts']} times, {counted['waits']} waits")
     ktap.measured(counted["preempts"] > 30, str(counted))  # an idle host makes it 300
@@ -117,7 +117,7 @@ def _answered(policy: str) -> None:
     with (
         job("rank") as cgroup,
         loaded(policy, sensors="on", quantum_ms=1000) as scheduler,
-        spawned(ktap.program("spin"), "compute", "3600", "1000", cpu=0),
+        spawned(ktap.program("spin"), "compute", ENDLESS, "1000", cpu=0),
     ):
         rank = os.fork()
         if rank == 0:
@@ -169,7 +169,7 @@ def implicit_leaves_the_ready_alone() -> None:
     with (
         job("rank") as cgroup,
         loaded("dyn", sensors="on", spin_ms=1) as scheduler,
-        spawned(ktap.program("spin"), "compute", "3600", "1000", cpu=0),
+        spawned(ktap.program("spin"), "compute", ENDLESS, "1000", cpu=0),
     ):
         for policy in ("dyn", "implicit"):
             scheduler.write_knobs(rule=layout.RULES[policy])
