@@ -3,7 +3,8 @@
 
 A cluster is booted for _RUNS runs at a time and measures what is missing (ccs_guest.py). Runs are kept one by one in
 build/experiments/NAME.jsonl as they come, so an experiment that was interrupted, or is to have more repetitions, goes
-on where it was. Guests run in real time: figures hold for a host that does nothing else.
+on where it was; in a new checkout, where results/ is. Guests run in real time: figures hold for a host that does
+nothing else.
 """
 
 from __future__ import annotations
@@ -43,12 +44,15 @@ Run = dict[str, Any]
 
 
 class Kept:
-    """The runs that were made, in a file of their own."""
+    """The runs that were made, in a file of their own; where there is none yet it begins with those in `results`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, results: Path | None = None) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self.runs: list[Run] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if results and results.exists() and not path.exists():
+            for run in json.loads(results.read_text())["runs"]:
+                self.add(run)
 
     def add(self, run: Run) -> None:
         """Keep one more, on the disk at once."""
@@ -156,7 +160,7 @@ def main(name: str) -> None:
     @click.command(help=f"{experiment.title}, on two virtual machines with one CPU each.",
                    context_settings={"help_option_names": ["-h", "--help"]})
     @click.option("--repeat", default=5, show_default=True, type=click.IntRange(1, 100), metavar="N",
-                  help="Runs of each; those made before count.")
+                  help="Runs of each; those made before count, those in results/, too.")
     @click.option("--only", default="", metavar="LIST",
                   help="Workloads and configurations to measure, with commas between them; at least one of either.")
     @click.option("--fresh", is_flag=True, help="Forget the runs made before.")
@@ -166,10 +170,10 @@ def main(name: str) -> None:
     def command(repeat: int, only: str, fresh: bool, short: bool, keep: bool) -> None:
         console = Console(width=None if sys.stdout.isatty() else 240)
         subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
-        kept = Kept(_REPO / f"build/experiments/{name}{'-short' if short else ''}.jsonl")
+        path = _REPO / f"build/experiments/{name}{'-short' if short else ''}.jsonl"
         if fresh or short:
-            kept.path.unlink(missing_ok=True)
-            kept = Kept(kept.path)
+            path.unlink(missing_ok=True)
+        kept = Kept(path, None if fresh or short else _REPO / f"results/{name}.json")
         if short:
             _check_short(experiment, kept, console)
             return

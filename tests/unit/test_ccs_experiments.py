@@ -236,6 +236,16 @@ def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
     assert again.runs == kept.runs == [json.loads(json.dumps(run("fits", "dyn", 1)))]
 
 
+def test_a_new_checkout_goes_on_from_the_results(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"runs": [run("fits", "dyn", 1)]}))
+    kept = ccs.Kept(tmp_path / "runs.jsonl", results)
+    assert kept.has(Case("ccs-modules", "fits", "dyn", 1))
+    kept.add(run("fits", "dyn", 0))
+    assert ccs.Kept(kept.path, results).runs == kept.runs and len(kept.runs) == 2
+    assert not ccs.Kept(tmp_path / "others.jsonl", tmp_path / "none.json").runs
+
+
 def test_a_step_back_is_to_be_worse_for_local_users() -> None:
     base, slow = run("overload", "eevdf"), run("overload", "ccs", seconds=20.0)
     users = {factor: [{**user, "seconds": factor * user["seconds"]} for user in base["locals"]] for factor in (0.5, 2)}
