@@ -284,13 +284,15 @@ void SCX_OP(cosched_cgroup_exit, struct cgroup *cgrp)
 	bpf_map_delete_elem(&job_states, &id);
 }
 
-/* Hotplug: the kernel empties the queue of a CPU that goes; nothing to do but to stay loaded. */
+/* Hotplug: the kernel empties the queue of a CPU that goes. */
 void SCX_OP(cosched_cpu_online, s32 cpu)
 {
+	rq_of(cpu)->inactive = 0;
 }
 
 void SCX_OP(cosched_cpu_offline, s32 cpu)
 {
+	rq_of(cpu)->inactive = 1;
 	mark_empty(rq_of(cpu));
 }
 

@@ -132,7 +132,7 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 	note_key(rq, w->tid, w->key);
 	insert(p, rq, cpu, slice_of(p, k), w->key, enq_flags);
 	if (preempt)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		interrupt(cpu);
 	if (k->trace)
 		record_end(cpu, preempt);
 	return 0;

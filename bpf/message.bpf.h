@@ -153,7 +153,7 @@ int BPF_PROG(on_arrival, struct sock *sk)
 		rq->rest = slice_left(curr);
 		rq->rest_tid = curr->pid;
 	}
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	interrupt(cpu);
 out:
 	bpf_task_release(p);
 	return 0;

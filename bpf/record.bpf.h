@@ -169,7 +169,7 @@ static __always_inline void record_output(struct decision *rec, struct rq_ctx *r
 	size = __builtin_offsetof(struct decision, queue) + nr * sizeof(struct trace_task);
 	if (size > sizeof(*rec))
 		size = sizeof(*rec);
-	err = bpf_ringbuf_output(&decisions, rec, size, 0);
+	err = bpf_ringbuf_output(&decisions, rec, size, may_raise_irq_work() ? 0 : BPF_RB_NO_WAKEUP);
 	stats_of(cpu, knobs_now()->rule)[err ? STAT_TRACE_LOST : STAT_TRACE]++;
 }
 

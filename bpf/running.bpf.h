@@ -72,12 +72,26 @@ static __always_inline void displace(const struct task_struct *curr, struct rq_c
 	rq->resume_exec = curr->se.sum_exec_runtime;
 }
 
+/* Take @cpu from who runs there: now, or if it must be, at the tick. */
+static __always_inline void interrupt(s32 cpu)
+{
+	struct task_struct *curr;
+
+	if (may_raise_irq_work()) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return;
+	}
+	curr = scx_bpf_cpu_curr(cpu);
+	if (curr)
+		scx_bpf_task_set_slice(curr, 0);
+}
+
 /* A wake-up on a busy CPU was preceded by a search for an idle one; other insertions were not. */
 static __always_inline void wake_idle_cpu(const struct task_struct *p, struct rq_ctx *rq)
 {
 	s32 idle;
 
-	if (cfg.nr_cpus < 2)
+	if (cfg.nr_cpus < 2 || !may_raise_irq_work())
 		return;
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0)

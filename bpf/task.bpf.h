@@ -84,6 +84,7 @@ struct rq_ctx {
 	u32	renumber;	/* a gap is exhausted */
 	u32	busy;		/* counted in nr_busy */
 	u32	ordered;	/* the vtime queue is in use: not quiet */
+	u32	inactive;	/* the CPU goes offline, is, or comes */
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
 	u32	behind_tid;
 	u64	asked;		/* when an idle CPU last had tasks moved to where it can take them */
@@ -148,6 +149,19 @@ _Static_assert(NR_RULES <= MAX_RULES, "each rule has its statistics");
 static __always_inline struct rq_ctx *rq_of(s32 cpu)
 {
 	return &rqs[cpu & (MAX_CPUS - 1)];
+}
+
+/*
+ * May this CPU raise an irq_work, as a kick or a woken reader of a ring buffer
+ * does? On a CPU that comes online, whose first act is to wake who asked for
+ * it, the interrupt that runs it can be lost (seen with QEMU on a loaded
+ * host). It waits then, and as none is raised behind it, all irq_work of that
+ * CPU with it, RCU's too, until the CPU has gone again. A CPU that goes turns
+ * its interrupt controller off before it wakes the last ones.
+ */
+static __always_inline bool may_raise_irq_work(void)
+{
+	return !rq_of(bpf_get_smp_processor_id())->inactive;
 }
 
 static __always_inline u64 *stats_of(s32 cpu, u32 rule)

@@ -167,7 +167,7 @@ static int take_cpu(void *map, u32 *cpu, struct kick_timer *t)
 	t->tid = 0;
 	if (tctx && tctx->waiting && !was_answered(curr, tctx)) {
 		give_up(tctx, exec_now(curr), *cpu, knobs_now());
-		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+		interrupt(*cpu);
 	}
 	return 0;
 }
