@@ -58,14 +58,9 @@ def local_task_runs_among_fifty() -> None:
         for rule in ("pred", "csm-bounded", "ccs", "sdca"):
             scheduler.write_knobs(rule=layout.RULES[rule])
             time.sleep(0.5)
-            before = scheduler.stats()["preempts"]
             with spawned(turns, "4", cpu=0) as local:
                 longest, count, waited = map(int, local.communicate(timeout=ktap.TIME_OUT_S)[0].split())
-            displaced = (scheduler.stats()["preempts"] - before) // max(count, 1)
-            ktap.note(
-                f"{rule}: waited {waited} ms in the median, {longest} at most, {count} times; bound {bound} ms, and "
-                f"{_TICK_MS} ms for each of {displaced} displaced meanwhile"
-            )
+            ktap.note(f"{rule}: waited {waited} ms in the median, {longest} at most, {count} times; bound {bound} ms")
             # the host may take the emulated CPU away for as long again, at times for longer; starvation has no end
             right = count > 3 and waited <= 2 * bound and longest < 6 * bound
             ktap.measured(right, f"{rule}: waited {waited} ms, at most {longest} ms; MNO allows {bound} ms")
