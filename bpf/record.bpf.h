@@ -173,6 +173,20 @@ static __always_inline void record_output(struct decision *rec, struct rq_ctx *r
 	stats_of(cpu, knobs_now()->rule)[err ? STAT_TRACE_LOST : STAT_TRACE]++;
 }
 
+/* By what rule and knobs: all that is not about tasks. */
+static __always_inline void record_env(struct decision *rec, const struct insert_env *env,
+				       const struct knobs *k)
+{
+	rec->rule = env->rule;
+	rec->cause = env->cause;
+	if (env->overloaded)
+		rec->flags |= DEC_OVERLOADED;
+	rec->mnol = env->mnol;
+	rec->mnod = env->mnod;
+	rec->walk_max = k->walk_max;
+	rec->share_ns = env->share_ns;
+}
+
 /*
  * A displaced task goes back under @key. No decision, but the replay follows
  * the queue from record to record.
@@ -183,6 +197,7 @@ __noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64
 	struct rq_ctx *rq = rq_of(cpu);
 	struct task_ctx *tctx = ctx_of(p);
 	struct decision *rec;
+	struct insert_env env;
 	struct task_struct *q;
 	u32 zero = 0;
 
@@ -196,8 +211,8 @@ __noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64
 			break;
 		rec->position++;
 	}
-	rec->rule = k->rule;
-	rec->cause = CAUSE_RESUME;
+	fill_env(&env, k, CAUSE_RESUME);
+	record_env(rec, &env, k);
 	record_task(&rec->task, p, tctx, k);
 	record_output(rec, rq, cpu);
 	return 0;
@@ -215,21 +230,14 @@ __noinline int record_end(s32 cpu, bool preempt)
 	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
 	if (!rec)
 		return 0;
-	rec->rule = w->env.rule;
-	rec->cause = w->env.cause;
+	record_env(rec, &w->env, k);
 	rec->position = record_position(w, rec);
 	if (preempt)
 		rec->flags |= DEC_PREEMPT;
 	if (w->bounded)
 		rec->flags |= DEC_BOUNDED;
-	if (w->env.overloaded)
-		rec->flags |= DEC_OVERLOADED;
 	if (w->has_running)
 		rec->flags |= DEC_RUNNING;
-	rec->mnol = w->env.mnol;
-	rec->mnod = w->env.mnod;
-	rec->walk_max = k->walk_max;
-	rec->share_ns = w->env.share_ns;
 	rec->task.tid = w->tid;
 	rec->task.t = w->h;
 	__builtin_memcpy(rec->task.comm, w->comm, COMM_LEN);

@@ -8,10 +8,12 @@ import os
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
 from tests.kselftest.node import ENDLESS, Recorder, job, loaded, mismatches, spawned
 from tests.reference.continuity import Chain
@@ -72,8 +74,9 @@ def order_survives_renumbering() -> None:
     _expect_in_order(recorder.decisions)
 
 
-def the_displaced_keeps_its_place() -> None:
-    """Who wakes beside the one that displaces the running task does not take the key kept for that task."""
+@contextmanager
+def _displaced_again_and_again() -> Iterator[Scheduler]:
+    """CPU 0 with tasks of a job that wake two at a time and displace a local one, under rule prio."""
     with (
         tempfile.TemporaryDirectory() as made,
         job("keys") as cgroup,
@@ -89,6 +92,12 @@ def the_displaced_keeps_its_place() -> None:
         stack.enter_context(spawned(ktap.program("hog"), "1", cpu=0))
         stack.enter_context(spawned(sys.executable, "-c", _WAKER, first, cpu=0))
         time.sleep(1)
+        yield scheduler
+
+
+def the_displaced_keeps_its_place() -> None:
+    """Who wakes beside the one that displaces the running task does not take the key kept for that task."""
+    with _displaced_again_and_again() as scheduler:
         with Recorder(scheduler) as recorder:
             time.sleep(2)
         stats = scheduler.stats()
@@ -99,5 +108,19 @@ def the_displaced_keeps_its_place() -> None:
     ktap.expect(stats["gaps"], 0, "gaps between keys 2^32 apart that ran out")
 
 
+def records_name_their_knobs() -> None:
+    """Each record has the knobs of its time, also the first, and also of a task that was put back."""
+    began = 0
+    with _displaced_again_and_again() as scheduler:
+        for mno in range(2, 22):
+            scheduler.write_knobs(mnol=mno, mnod=mno)
+            with Recorder(scheduler) as recorder:
+                time.sleep(0.1)
+            on_0 = [one for one in recorder.decisions if one["cpu"] == 0]
+            began += on_0[0]["cause"] == PUT_BACK
+            ktap.expect({(one["mnol"], one["mnod"]) for one in on_0}, {(mno, mno)}, "MNOL and MNOD in the records")
+    ktap.note(f"{began} of 20 recordings began with a task that was put back")
+
+
 if __name__ == "__main__":
-    ktap.run(order_survives_renumbering, the_displaced_keeps_its_place)
+    ktap.run(order_survives_renumbering, the_displaced_keeps_its_place, records_name_their_knobs)
