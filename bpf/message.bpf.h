@@ -77,17 +77,28 @@ __noinline int reinsert(u32 tid, s32 cpu)
 	return preempt;
 }
 
+/* What @prev has left of its quantum, if a message took it off the CPU. */
+static __always_inline u64 rest_of_interrupted(const struct rq_ctx *rq, const struct task_struct *prev)
+{
+	s64 rest;
+
+	if (!prev || !is_queued_or_runs(prev) || rq->rest_tid != prev->pid)
+		return 0;
+	rest = rq->quantum_end - prev->se.sum_exec_runtime;
+	return rest > 0 ? rest : 0;
+}
+
 /* Messages for queued tasks interrupted @prev. Returns whether it may go on with its quantum. */
 static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 {
 	struct rq_ctx *rq = rq_of(cpu);
-	bool displaced = false, interrupted;
+	u64 rest = rest_of_interrupted(rq, prev);
 	u32 w = rq->msg_w, tid;
+	bool displaced = false;
 	int i;
 
-	interrupted = prev && is_queued_or_runs(prev) && rq->rest && rq->rest_tid == prev->pid;
-	if (interrupted)
-		scx_bpf_task_set_slice(prev, rq->rest);
+	if (rest)
+		scx_bpf_task_set_slice(prev, rest);
 	if (w - rq->msg_r > MSG_SLOTS) {
 		stats_of(cpu, knobs_now()->rule)[STAT_MSG_LOST] += w - rq->msg_r - MSG_SLOTS;
 		rq->msg_r = w - MSG_SLOTS;
@@ -103,17 +114,16 @@ static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 		if (reinsert(tid, cpu))
 			displaced = true;
 	}
-	if (interrupted && displaced)
+	if (rest && displaced)
 		scx_bpf_task_set_slice(prev, 0);
-	rq->rest = 0;
 	rq->rest_tid = 0;
-	return interrupted && !displaced;
+	return rest && !displaced;
 }
 
 /*
  * Data reached a socket. If its owner waits in a ready queue, tell that CPU: it
- * is interrupted and dispatch re-inserts the task. The slice of the task that
- * is interrupted is kept aside; dispatch gives it back.
+ * is interrupted and dispatch re-inserts the task. When the quantum of the task
+ * that is interrupted ends is kept aside; dispatch gives it back its rest.
  */
 SEC("fentry/sock_def_readable")
 int BPF_PROG(on_arrival, struct sock *sk)
@@ -150,7 +160,7 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	rq->msg_tid[slot & (MSG_SLOTS - 1)] = tid;
 	curr = scx_bpf_cpu_curr(cpu);
 	if (curr && curr->scx.slice && is_queued_or_runs(curr)) {
-		rq->rest = slice_left(curr);
+		rq->quantum_end = curr->se.sum_exec_runtime + curr->scx.slice;
 		rq->rest_tid = curr->pid;
 	}
 	interrupt(cpu);

@@ -16,17 +16,6 @@ static __always_inline void note_turn(s32 cpu, const struct knobs *k)
 		rq_of(cpu)->local_until = scx_bpf_now() + head->scx.slice;
 }
 
-/* What the running task has left of its quantum, the part since the last tick taken off. */
-static __always_inline u64 slice_left(const struct task_struct *curr)
-{
-	u64 slice = curr->scx.slice;
-	s64 ran = scx_bpf_now() - curr->se.exec_start;
-
-	if (ran <= 0)
-		return slice;
-	return slice > ran ? slice - ran : 0;
-}
-
 /* The kernel waits for these: they go ahead of everything and are not displaced. */
 static __always_inline bool is_percpu_kthread(const struct task_struct *p)
 {

@@ -74,7 +74,7 @@ struct rq_ctx {
 	u64	resume_key;	/* the displaced task: its place in the ready queue, */
 	u64	resume_slice;	/* what was left of its quantum, */
 	u64	resume_exec;	/* and its CPU time, when it was displaced */
-	u64	rest;		/* slice that rest_tid had left when a message interrupted it */
+	u64	quantum_end;	/* sum_exec_runtime at which the quantum of rest_tid ends, whom a message interrupted */
 	u32	tail_tid;
 	u32	credit_tid;
 	u32	resume_tid;
