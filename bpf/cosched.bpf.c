@@ -26,10 +26,10 @@
  *
  * Local tasks
  *   Append at the tail, as printed. With the knob credit on, a local task that
- *   slept more than it ran goes behind its like and ahead of all others, and
- *   displaces a running task that has no credit (CCS sec. 4.4, B-CCS-31). nice
- *   scales the quantum of a local task by its weight (within 1/16 and 8 times),
- *   but never below Def_Q for a kernel thread.
+ *   slept more than it ran, or left much of its turn, goes behind its like and
+ *   ahead of all others, and displaces a running task that has no credit (CCS
+ *   sec. 4.4, B-CCS-31). nice scales the quantum of a local task by its weight
+ *   (within 1/16 and 8 times), but never below Def_Q for a kernel thread.
  *
  * Rule prio
  *   Tasks of jobs go ahead of all local ones, first come, first served among

@@ -204,7 +204,7 @@ static __always_inline bool has_credit(struct task_struct *p, struct task_ctx *t
 {
 	if (!k->credit)
 		return false;
-	settle_credit(p, tctx, k, true);
+	settle_credit(p, tctx, k);
 	return tctx->credit >= (s64)CREDIT_MIN && !top_denied(rq, k, dsq);
 }
 

@@ -15,7 +15,7 @@ struct task_ctx {
 	u64	exec_at_queue;	/* CPU time when it was queued last */
 	u64	queued_at;	/* when its stay in RQ began */
 	u64	exec_at_credit;	/* CPU time when credit was settled last */
-	s64	credit;		/* ns slept more than run, within +-credit_max */
+	s64	credit;		/* ns slept and carried over, more than run; within +-credit_max */
 	u32	de;
 	u32	de_epoch;	/* de counts since this job epoch */
 	u32	mes;
@@ -261,20 +261,22 @@ static __always_inline s64 credit_left(const struct task_struct *p, const struct
 }
 
 /*
- * Settle the credit: what it ran since goes off, what it slept comes on. A
- * task that blocked was last accounted when it left the CPU: exec_start.
+ * p woke (B-CCS-31). What it ran since its credit was settled last goes off;
+ * what it slept comes on (a task that blocked was last accounted when it left
+ * the CPU: exec_start), and half of what it left of a turn that it had waited
+ * for. Else one that sleeps briefly but often, for a page, would wait for all
+ * others each time, however little it runs.
  */
 static __always_inline void settle_credit(const struct task_struct *p, struct task_ctx *tctx,
-					  const struct knobs *k, bool woke)
+					  const struct knobs *k)
 {
 	s64 max = k->credit_max_ns, credit = credit_left(p, tctx);
+	s64 slept = scx_bpf_now() - p->se.exec_start;
 
-	if (woke) {
-		s64 slept = scx_bpf_now() - p->se.exec_start;
-
-		if (slept > 0)
-			credit += slept < 2 * max ? slept : 2 * max;
-	}
+	if (slept > 0)
+		credit += slept < 2 * max ? slept : 2 * max;
+	if (tctx->in_order)
+		credit += p->scx.slice / 2;
 	tctx->credit = credit > max ? max : credit < -max ? -max : credit;
 	tctx->exec_at_credit = p->se.sum_exec_runtime;
 }

@@ -26,6 +26,20 @@ print(flush=True)
 time.sleep(999)
 """
 
+_PAGING = """
+import time
+def run(ms, clock=time.thread_time):
+    until = clock() + ms / 1000
+    while clock() < until:
+        pass
+run(200)
+began = time.monotonic()
+for page in range(100):
+    time.sleep(0.0004)
+    run(0.4)
+print(round((time.monotonic() - began) * 1000))
+"""
+
 
 def _lateness(credit: str) -> tuple[int, int]:
     """Mean and 99th percentile, in us, of a 5 ms sleeper among 4 hogs of a job, all on CPU 0."""
@@ -44,6 +58,25 @@ def sleeper_goes_ahead_on_credit() -> None:
     ktap.note(f"late by mean {mean} us, p99 {p99} us; credit off {plain} us, {plain_p99} us")
     ktap.measured(plain > 20_000, f"without credit the sleeper was late by {plain} us only: 4 quanta are 80,000 us")
     ktap.measured(mean * 3 < plain, f"credit helps too little: mean {mean} us, without {plain} us")
+
+
+def _paging_ms(credit: str) -> int:
+    """How long, in ms, a local task takes on CPU 0 beside 3 hogs of a job, that sleeps briefly and often (_PAGING)."""
+    with (
+        job("hogs") as cgroup,
+        loaded(credit=credit),
+        spawned(ktap.program("hog"), "3", cgroup=cgroup, cpu=0),
+        spawned("python3", "-c", _PAGING, cpu=0) as task,
+    ):
+        return int(task.communicate(timeout=ktap.TIME_OUT_S)[0])
+
+
+def rest_of_a_turn_is_credit() -> None:
+    """A local task out of credit that waits for its pages, 0.4 ms each, does not wait for all others at each."""
+    took, plain = _paging_ms("on"), _paging_ms("off")
+    ktap.note(f"100 pages in {took} ms; credit off {plain} ms")
+    ktap.measured(plain > 3_000, f"without credit 100 pages took {plain} ms only: 3 quanta each are 6,000 ms")
+    ktap.measured(took * 3 < plain, f"credit helps too little: {took} ms, without {plain} ms")
 
 
 def cpu_time(pid: int) -> float:
@@ -177,6 +210,7 @@ def _session(pid: int) -> int:
 if __name__ == "__main__":
     ktap.run(
         sleeper_goes_ahead_on_credit,
+        rest_of_a_turn_is_credit,
         nice_scales_the_quantum,
         kernel_thread_keeps_its_quantum,
         idle_cpus_take_waiting_tasks,
