@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.kselftest import ktap
@@ -37,37 +39,56 @@ def cpus_go_and_come() -> None:
         ktap.expect(state(), "enabled", "sched_ext state after CPU 1 went and came")
 
 
-def _irq_works() -> list[int]:
-    """How many times each CPU interrupted itself to do an irq_work."""
-    for line in Path("/proc/interrupts").read_text().splitlines():
-        if line.lstrip().startswith("IWI:"):
-            return [int(word) for word in line.split()[1:] if word.isdigit()]
-    raise AssertionError("/proc/interrupts has no line IWI")
+@contextmanager
+def _probed(**functions: str) -> Iterator[Callable[[], list[tuple[int, str]]]]:
+    """Kernel functions, name="p function" at their begin or "r function" at their end.
+
+    Gives a function that returns (CPU, name) of what was called so far, in this order on each CPU.
+    """
+    tracing = Path("/sys/kernel/tracing")
+    if not (tracing / "trace").exists():
+        subprocess.run(["mount", "-t", "tracefs", "tracefs", str(tracing)], check=True)
+    trace, events = tracing / "trace", tracing / "kprobe_events"
+    enable = tracing / "events/kselftest/enable"
+    called = re.compile(rf"\[(\d+)\].*: ({'|'.join(functions)}): ")
+    trace.write_text("")  # of the same test before, when it measures again
+    events.write_text("".join(f"{what[0]}:kselftest/{name} {what[2:]}\n" for name, what in functions.items()))
+    try:
+        enable.write_text("1")
+        yield lambda: [(int(cpu), name) for cpu, name in called.findall(trace.read_text())]
+    finally:
+        enable.write_text("0")
+        events.write_text("")
 
 
-def cpu_that_came_raises_irq_work() -> None:
-    """A CPU that came online, and whose first act was a wake-up that displaces a task, goes on to interrupt itself.
+def cpu_that_comes_or_goes_kicks_none() -> None:
+    """A CPU kicks none from when it is deactivated until it is active again: its irq_work might never run.
 
-    By chance: on a loaded host it came back without in one turn of 20 to 300, before kicks were kept off it.
+    Its first act when it comes is to wake who asked for it: here a task of a job, which displaces a local one.
     """
     if (os.cpu_count() or 1) < 2:
         raise ktap.Skip("needs 2 CPUs, this machine has 1")
-    mix = ktap.program("mix")
-    with ExitStack() as stack:
-        jobs = [stack.enter_context(job(name)) for name in ("one", "two")]
-        stack.enter_context(loaded("rr", sensors="on")).write_knobs(trace=1)
-        stack.enter_context(spawned(mix, ENDLESS, "1"))
-        for cgroup in jobs:
-            stack.enter_context(spawned(mix, ENDLESS, "2", str(cgroup / "cgroup.procs"), "500"))
-        for turn in range(_TURNS):
-            with online(1, up=False):
-                time.sleep(0.03)
-            before = _irq_works()
-
-            def all_do(before: list[int] = before) -> bool:
-                return all(now > then for now, then in zip(_irq_works(), before, strict=True))
-
-            ktap.until(all_do, f"each CPU does an irq_work after turn {turn}", 5)
+    switch = "/sys/devices/system/cpu/cpu1/online"
+    again = f"for turn in $(seq {_TURNS}); do echo 0 >{switch}; echo 1 >{switch}; done"
+    with (
+        job("asks") as cgroup,
+        loaded("prio"),
+        spawned(ktap.program("hog"), "2"),
+        _probed(kick="p scx_bpf_kick_cpu", goes="r sched_cpu_deactivate", comes="p sched_cpu_activate") as calls,
+    ):
+        with spawned("sh", "-c", again, cgroup=cgroup, cpu=0) as toggle:
+            ktap.expect(toggle.wait(timeout=ktap.TIME_OUT_S), 0, "exit status of who switched CPU 1 off and on")
+        called = calls()
+    on_1 = [name for cpu, name in called if cpu == 1]
+    kicks = [name for _, name in called].count("kick")
+    ktap.expect((on_1.count("goes"), on_1.count("comes")), (_TURNS, _TURNS), "times CPU 1 went and came")
+    ktap.measured(kicks > 0, "nobody kicked a CPU, the test shows nothing")
+    active, wrong = True, 0
+    for name in on_1:
+        active = name == "comes" or (active and name != "goes")
+        wrong += name == "kick" and not active
+    ktap.note(f"{kicks} kicks in {_TURNS} turns")
+    ktap.expect(wrong, 0, "kicks by CPU 1 while it was not active")
 
 
 def fork_storm() -> None:
@@ -163,7 +184,7 @@ if __name__ == "__main__":
         subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=True)
     ktap.run(
         cpus_go_and_come,
-        cpu_that_came_raises_irq_work,
+        cpu_that_comes_or_goes_kicks_none,
         oom_kill,
         cgroup_removed_while_tasks_run,
         watchdog_ends_a_stall,
