@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _SENSORS = Sensors()  # compiled once and attached once in a test file: that takes ten seconds, and two more
+_AT_ONCE = 64  # decisions that are read before they count: who waits for some few ends the recording soon
 ENDLESS = "3600"  # seconds a load program runs: past the end of the test, which kills it
 OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
 
@@ -172,8 +173,11 @@ class Recorder:
         with self._scheduler.decisions() as decisions:
             while True:
                 last = self._stop.is_set()
-                self._raw += decisions.read()
+                taken = decisions.read(_AT_ONCE)
+                self._raw += taken
                 self.lost = decisions.lost
+                if len(taken) == _AT_ONCE:
+                    continue
                 if last:
                     return
                 time.sleep(0.05)
