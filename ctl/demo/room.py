@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from ctl.kernel.cgroups import ROOT
+from ctl.kernel.sysinfo import vmstat
 from ctl.node.protocol import Client, NotRunning
 from ctl.prompt import COMPILER
 
@@ -102,8 +103,7 @@ def _mapped_files() -> set[str]:
 
 def counters() -> dict[str, int]:
     """COUNTERS, since boot."""
-    lines = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    return {name: int(value) for name, value in lines if name in COUNTERS}
+    return {name: value for name, value in vmstat().items() if name in COUNTERS}
 
 
 def meminfo(name: str) -> int:

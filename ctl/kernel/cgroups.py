@@ -20,6 +20,7 @@ from typing import TypedDict
 
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import slurm
+from ctl.kernel.kernfs import keyed, read
 
 __all__ = ["PARENT", "ROOT", "JobCgroups", "Usage", "cgroup_id", "check_jid"]
 
@@ -74,21 +75,15 @@ def cgroup_id(path: Path) -> int:
     return path.stat().st_ino
 
 
-def _keyed(path: Path) -> dict[str, int]:
-    """A flat keyed file (cpu.stat, memory.stat, cgroup.events)."""
-    pairs = (line.split() for line in path.read_text().splitlines())
-    return {name: int(value) for name, value in pairs}
-
-
 def _cpu_ns(path: Path) -> int:
     """CPU time that a cgroup has used so far."""
-    return 1000 * _keyed(path / "cpu.stat")["usage_usec"]
+    return 1000 * keyed(path / "cpu.stat")["usage_usec"]
 
 
 def _number(path: Path) -> int:
     """A file with one number; 0 where the kernel was built without it."""
     try:
-        return int(path.read_text())
+        return int(read(path))
     except FileNotFoundError:
         return 0
 
@@ -217,7 +212,7 @@ class JobCgroups:
         """CPU time, memory, faults of the job. Raises CoschedError if there is no such job."""
         path = self._there(jid)
         try:
-            memory = _keyed(path / "memory.stat")
+            memory = keyed(path / "memory.stat")
             return {
                 "cpu_ns": _cpu_ns(path),
                 "memory": _number(path / "memory.current"),
@@ -235,7 +230,7 @@ class JobCgroups:
 
     def _is_frozen(self, jid: str) -> bool:
         """Whether the kernel says that all of its processes are, at whoever's wish."""
-        events = [_keyed(path / "cgroup.events") for path in self._frozen_at(jid)]
+        events = [keyed(path / "cgroup.events") for path in self._frozen_at(jid)]
         return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)
 
     def memory(self, jid: str) -> tuple[int, int]:
@@ -246,7 +241,7 @@ class JobCgroups:
         swap, too, while that is not scarce; it counts once.
         """
         path = self._there(jid)
-        stat = _keyed(path / "memory.stat")
+        stat = keyed(path / "memory.stat")
         swapped = _number(path / "memory.swap.current") - stat["swapcached"]
         listed = stat["active_anon"] + stat["inactive_anon"] - stat["shmem"]
         return max(stat["anon"], listed) + stat["file_mapped"], max(0, swapped)
@@ -332,7 +327,7 @@ class JobCgroups:
     def _is_empty(self, jid: str) -> bool:
         """Whether the kernel says that no process is in it or below it."""
         try:
-            return not _keyed(self.path(jid) / "cgroup.events")["populated"]
+            return not keyed(self.path(jid) / "cgroup.events")["populated"]
         except OSError:
             return False
 
@@ -374,7 +369,7 @@ def _put(path: Path, text: str) -> None:
     Without waiting: a write of memory.high else reclaims what is above it before it returns.
     """
     try:
-        if path.read_text().strip() != text:
+        if read(path).strip() != text:
             descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 os.write(descriptor, text.encode())

@@ -174,7 +174,7 @@ class Sensors:
             self._sweep("on_sweep_socket", [(address, address in left) for address in known])
         if self.active & _PER_THREAD:
             tids = [int(tid.value) for tid in self._table("obs").keys()]  # noqa: SIM118 - not a dict
-            self._sweep("on_sweep_thread", [(tid,) for tid in tids if not Path(f"/proc/{tid}").exists()])
+            self._sweep("on_sweep_thread", [(tid,) for tid in tids if not os.path.exists(f"/proc/{tid}")])
 
     def _sweep(self, program: str, arguments: list[tuple[int, ...]]) -> None:
         """Run a sweep program for each of these."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from pathlib import Path
 from typing import TypedDict
+
+from ctl.kernel.kernfs import keyed, read
 
 __all__ = [
     "Pressure",
@@ -27,9 +30,8 @@ __all__ = [
 
 _SCX = Path("/sys/kernel/sched_ext")
 _CPUS = Path("/sys/devices/system/cpu")
-_PROC = Path("/proc")
 _PAGES = ("VmRSS", "VmSwap")
-
+_MEMORY = re.compile(r"(\S+): +(\d+)( kB)?")
 
 _STA_UNSYNC = 0x40  # linux/timex.h
 
@@ -111,17 +113,14 @@ def online_cpus() -> list[int]:
 
 def meminfo() -> dict[str, int]:
     """/proc/meminfo in bytes; what has no unit there (HugePages_Total) as it is."""
-    found = {}
-    for line in (_PROC / "meminfo").read_text().splitlines():
-        name, value, *unit = line.replace(":", " ").split()
-        found[name] = int(value) * (1024 if unit == ["kB"] else 1)
-    return found
+    lines = _MEMORY.findall(read("/proc/meminfo"))
+    return {name: int(number) * (1024 if unit else 1) for name, number, unit in lines}
 
 
 def fault_probability(tid: int) -> int:
     """The per mille of its process's pages that are on swap, as compare.bpf.h has it; 0 if it is gone."""
     try:
-        lines = (_PROC / str(tid) / "status").read_text().splitlines()
+        lines = read(f"/proc/{tid}/status").split("\n")  # not splitlines: a task's name may have U+2028 in it
     except OSError:
         return 0
     kb = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines) if name in _PAGES}
@@ -131,21 +130,20 @@ def fault_probability(tid: int) -> int:
 
 def vmstat() -> dict[str, int]:
     """/proc/vmstat: counters since boot (pgmajfault, pswpin, workingset_refault_anon, ...) and states."""
-    pairs = (line.split() for line in (_PROC / "vmstat").read_text().splitlines())
-    return {name: int(value) for name, value in pairs}
+    return keyed("/proc/vmstat")
 
 
 def swap_read_s() -> float | None:
     """Seconds that all reads from swap devices took since boot, summed; None where one tells nothing, as a file."""
     total = 0.0
-    for line in (_PROC / "swaps").read_text().splitlines()[1:]:
+    for line in read("/proc/swaps").splitlines()[1:]:
         path, kind = line.split()[:2]
         if kind != "partition":
             return None
         try:
             number = os.stat(path).st_rdev
-            stat = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
-            total += int(stat.read_text().split()[3]) / 1000
+            stat = read(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
+            total += int(stat.split()[3]) / 1000
         except (OSError, IndexError):  # no node of that name in /dev, or a driver that counts nothing
             return None
     return total
@@ -154,7 +152,7 @@ def swap_read_s() -> float | None:
 def pressure(resource: str) -> dict[str, Pressure]:
     """PSI of "memory", "cpu" or "io": {"some": ..., "full": ...}; {} where the kernel keeps none."""
     try:
-        lines = (_PROC / "pressure" / resource).read_text().splitlines()
+        lines = read(f"/proc/pressure/{resource}").splitlines()
     except OSError:  # EOPNOTSUPP: booted with psi=0
         return {}
     found: dict[str, Pressure] = {}

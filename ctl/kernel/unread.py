@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
+from ctl.kernel.kernfs import read
 from ctl.kernel.observations import Socket
 
 __all__ = ["Unread", "cpu_ms"]
@@ -22,7 +22,7 @@ _UTIME, _STIME = 11, 12  # fields of /proc/TID/stat behind the name
 def cpu_ms(tid: int) -> float | None:
     """CPU time a thread has used so far, in ms; None if it is gone."""
     try:
-        fields = Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()
+        fields = read(f"/proc/{tid}/stat").rpartition(")")[2].split()
     except OSError:
         return None
     return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_MS

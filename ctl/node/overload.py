@@ -29,6 +29,7 @@ from typing import Final
 
 from ctl.errors import CoschedError
 from ctl.kernel import sysinfo
+from ctl.kernel.kernfs import read
 
 __all__ = [
     "CHECK_EVERY",
@@ -66,7 +67,7 @@ TRIGGER_WINDOW: Final = 1.0  # seconds
 IDLE_CHECK_EVERY: Final = 2.0  # seconds between checks while memory is at ease: where thrashing does not show as stalls
 
 _PRESSURE = Path("/proc/pressure/memory")
-_PAGE_CLUSTER = Path("/proc/sys/vm/page-cluster")
+_PAGE_CLUSTER = "/proc/sys/vm/page-cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def take_sample() -> Sample:
 
 def read_ahead() -> int:
     """Pages that one read from swap brings at most."""
-    return 1 << int(_PAGE_CLUSTER.read_text())
+    return 1 << int(read(_PAGE_CLUSTER))
 
 
 def open_trigger() -> int:
