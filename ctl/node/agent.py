@@ -62,6 +62,7 @@ class Agent:
         self.scheduler = scheduler
         self.policy = policy.find_policy(name)
         self._own = {name: values[name] for name, knob in policy.KNOBS.items() if not knob.fields}
+        self._values = self._read_knobs()
         self.since = time.time()
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
         self.memory = overload.State()
@@ -259,8 +260,12 @@ class Agent:
 
     # knobs
 
-    def knobs(self) -> dict[str, policy.Value]:
-        """Every knob's value now: the agent's own, and the others as the kernel has them."""
+    def knobs(self) -> Mapping[str, policy.Value]:
+        """Every knob's value now. Looked up several times an epoch, so kept: only change() writes any."""
+        return self._values
+
+    def _read_knobs(self) -> dict[str, policy.Value]:
+        """The agent's own, and the others as the kernel has them."""
         return knob_values.shown({**encoding.decode(self.scheduler.read_knobs()), **self._own})
 
     async def change(self, name: str | None, values: dict[str, object]) -> None:
@@ -273,7 +278,10 @@ class Agent:
             if checked.get("sensors") == "on":
                 await self.sensors.start()
             self._own |= {name: value for name, value in checked.items() if name in self._own}
-            self.scheduler.write_knobs(**encoding.encode({**self._own, **checked}, row.name))
+            try:
+                self.scheduler.write_knobs(**encoding.encode({**self._own, **checked}, row.name))
+            finally:  # they are written even where a listener they ask for is then refused
+                self._values = self._read_knobs()
             if checked.get("sensors") == "off":
                 await self.sensors.stop()
             if row != self.policy:

@@ -21,6 +21,7 @@ agent does if both were killed (ctl/daemon.py).
 from __future__ import annotations
 
 import contextlib
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -36,6 +37,7 @@ _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half
 _BACK: Final = 4 << 20  # bytes read back at a time: between two it is seen what is free
 _MOST_SURE: Final = 0.5  # of the node's memory
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
+_SAY_AGAIN: Final = 2.0  # seconds: limits that are as they were are written again, should somebody have lifted them
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
 _FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
 
@@ -48,7 +50,7 @@ class Pools:
         self._stopped: set[str] = set()
         self._coming: dict[str, int] = {}  # jobs that went on: epochs left in which more of their memory is read back
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
-        self._set = False
+        self._said: tuple[object, float] | None = None  # what limits are set, and until when that may stand
 
     def stopped(self, jid: str) -> bool:
         """Whether it is stopped."""
@@ -56,7 +58,10 @@ class Pools:
 
     def limit(self, jids: list[str], pool: int, memory: int, held: bool) -> None:
         """Protect M_Paral bytes, `pool`, of these jobs, and with `held` hold them to it; `memory` is the node's M."""
-        self._set = True
+        now, wanted = time.monotonic(), (jids, frozenset(self._stopped), pool, memory, held)
+        if self._said is not None and wanted == self._said[0] and now < self._said[1]:
+            return
+        self._said = wanted, now + _SAY_AGAIN
         sure = min(pool, int(memory * _MOST_SURE))
         self._cgroups.set_pool(sure, pool, max(pool, _LEAST_HIGH) if held else None)
         for jid in jids:
@@ -64,11 +69,11 @@ class Pools:
 
     def unlimit(self, jids: list[str]) -> None:
         """No protection and no limit any more."""
-        if self._set:
+        if self._said is not None:
             self._cgroups.set_pool(0, 0, None)
             for jid in jids:
                 self._cgroups.protect(jid, 0, 0)
-        self._set = False
+        self._said = None
 
     def stop(self, jid: str) -> None:
         """Freeze a job and push its memory out."""

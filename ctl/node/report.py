@@ -116,7 +116,7 @@ class Report:
             "node": os.uname().nodename,
             "policy": agent.policy.name,
             "rule": agent.policy.rule,
-            "knobs": agent.knobs(),
+            "knobs": dict(agent.knobs()),
             "modes": {
                 "predictive": counters["mode_predictive"],
                 "dynamic": counters["mode_dynamic"],
