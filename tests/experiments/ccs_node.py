@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctl.demo.room import counters, find_locked, meminfo, push_out, settled, warm_agent
+from ctl.kernel.unread import cpu_ms
 from ctl.node.protocol import Client, NotRunning
 from ctl.policy import MODULES
 from tests.experiments.ccs_plan import WORK
@@ -152,8 +153,13 @@ class Helper:
         return [[int(word) for word in line.split()] for line in output.splitlines()]
 
     def counters(self) -> dict[str, int]:
-        """Paging, since boot."""
-        return counters()
+        """Paging since boot, and the CPU time of the agent, where there is one."""
+        try:
+            with Client(timeout=60) as agent:
+                used = cpu_ms(agent.call("ping")["pid"])
+        except NotRunning:
+            return counters()
+        return {**counters(), "agent_cpu_ms": round(used or 0)}
 
     def agent(self) -> dict[str, Any] | None:
         """What the agent tells, None without one."""
