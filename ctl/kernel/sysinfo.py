@@ -23,14 +23,18 @@ __all__ = [
     "online_cpus",
     "possible_cpus",
     "pressure",
+    "process_cpu_ms",
     "scx_ops",
     "scx_state",
+    "thread_cpu_ms",
     "vmstat",
 ]
 
 _SCX = Path("/sys/kernel/sched_ext")
 _CPUS = Path("/sys/devices/system/cpu")
 _PAGES = ("VmRSS", "VmSwap")
+_TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+_UTIME, _STIME = 11, 12  # fields of stat behind the name
 _MEMORY = re.compile(r"(\S+): +(\d+)( kB)?")
 
 _STA_UNSYNC = 0x40  # linux/timex.h
@@ -126,6 +130,24 @@ def fault_probability(tid: int) -> int:
     kb = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines) if name in _PAGES}
     used = sum(kb.values())
     return 1000 * kb["VmSwap"] // used if used else 0
+
+
+def process_cpu_ms(pid: int) -> float | None:
+    """CPU time that all threads of a process have used so far, in ms; None if it is gone."""
+    return _cpu_ms(f"/proc/{pid}/stat")
+
+
+def thread_cpu_ms(tid: int) -> float | None:
+    """CPU time that a thread has used so far, in ms; None if it is gone."""
+    return _cpu_ms(f"/proc/{tid}/task/{tid}/stat")  # /proc/TID/stat is its process's
+
+
+def _cpu_ms(stat: str) -> float | None:
+    try:
+        fields = read(stat).rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_MS
 
 
 def vmstat() -> dict[str, int]:

@@ -7,31 +7,18 @@ it would say of every rank for ever that a message waits for it. What a task tha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 
-from ctl.kernel.kernfs import read
 from ctl.kernel.observations import Socket
+from ctl.kernel.sysinfo import thread_cpu_ms
 
-__all__ = ["Unread", "cpu_ms"]
-
-_TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
-_UTIME, _STIME = 11, 12  # fields of /proc/TID/stat behind the name
-
-
-def cpu_ms(tid: int) -> float | None:
-    """CPU time a thread has used so far, in ms; None if it is gone."""
-    try:
-        fields = read(f"/proc/{tid}/stat").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_MS
+__all__ = ["Unread"]
 
 
 class Unread:
     """Follows the sockets from sweep to sweep."""
 
-    def __init__(self, cpu_ms: Callable[[int], float | None] = cpu_ms) -> None:
+    def __init__(self, cpu_ms: Callable[[int], float | None] = thread_cpu_ms) -> None:
         """`cpu_ms` tells the CPU time of a thread."""
         self._cpu_ms = cpu_ms
         self._since: dict[int, tuple[int, float]] = {}  # address -> changes, and CPU time its owner had then

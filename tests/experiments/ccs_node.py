@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctl.demo.room import counters, find_locked, meminfo, push_out, settled, warm_agent
-from ctl.kernel.unread import cpu_ms
+from ctl.kernel.sysinfo import process_cpu_ms
 from ctl.node.protocol import Client, NotRunning
 from ctl.policy import MODULES
 from tests.experiments.ccs_plan import WORK
@@ -156,7 +156,7 @@ class Helper:
         """Paging since boot, and the CPU time of the agent, where there is one."""
         try:
             with Client(timeout=60) as agent:
-                used = cpu_ms(agent.call("ping")["pid"])
+                used = process_cpu_ms(agent.call("ping")["pid"])
         except NotRunning:
             return counters()
         return {**counters(), "agent_cpu_ms": round(used or 0)}

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctl.kernel import kernfs
-from ctl.kernel.sysinfo import fault_probability, meminfo
-from ctl.kernel.unread import cpu_ms
+from ctl.kernel.sysinfo import fault_probability, meminfo, thread_cpu_ms
 
 
 def test_file_that_comes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +49,6 @@ def test_task_of_any_name_is_read(name: bytes) -> None:
     try:
         comm.write_bytes(name)
         assert fault_probability(threading.get_native_id()) == 0
-        assert cpu_ms(threading.get_native_id()) is not None
+        assert thread_cpu_ms(threading.get_native_id()) is not None
     finally:
         comm.write_bytes(before)

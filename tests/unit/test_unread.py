@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
+import time
 
 from ctl.kernel.observations import Socket
-from ctl.kernel.unread import Unread, cpu_ms
+from ctl.kernel.sysinfo import process_cpu_ms, thread_cpu_ms
+from ctl.kernel.unread import Unread
 
 _SOCKET = Socket(tid=7, tgid=7, proto=4, rcv=1, snd=0, closed=False, changes=3)
 
@@ -59,7 +60,19 @@ def test_a_gap_starts_anew() -> None:
     assert unread.left({1: _SOCKET}, 1000) == set()
 
 
-def test_cpu_time_of_a_thread() -> None:
-    used = cpu_ms(threading.get_native_id())
-    assert used is not None and abs(used - sum(os.times()[:2]) * 1000) < 5000
-    assert cpu_ms(0x3FFFFF) is None
+def test_cpu_time_is_the_threads_not_its_processs() -> None:
+    """A thread that waits beside one that computes has not run past its messages."""
+    done = threading.Event()
+    waits = threading.Thread(target=done.wait)
+    waits.start()
+    assert waits.native_id is not None
+    until = time.thread_time() + 0.2
+    while time.thread_time() < until:
+        pass
+    used, ours = thread_cpu_ms(waits.native_id), thread_cpu_ms(threading.get_native_id())
+    everybodys = process_cpu_ms(waits.native_id)
+    done.set()
+    waits.join()
+    assert used is not None and ours is not None and everybodys is not None
+    assert used <= 20 < 180 <= ours <= everybodys
+    assert thread_cpu_ms(0x3FFFFF) is None
