@@ -162,12 +162,16 @@ def main(name: str) -> None:
     @click.option("--repeat", default=5, show_default=True, type=click.IntRange(1, 100), metavar="N",
                   help="Runs of each; those made before count, those in results/, too.")
     @click.option("--only", default="", metavar="LIST",
-                  help="Workloads and configurations to measure, with commas between them; at least one of either.")
+                  help="Measure these workloads, configurations or both alone; commas between them.")
     @click.option("--fresh", is_flag=True, help="Forget the runs made before.")
     @click.option("--short", is_flag=True, help=f"One run each of {', '.join(experiment.short)}; status 1 if the "
                   "last is worse for local users. Nothing is kept.")
     @click.option("--keep", is_flag=True, help="Write table, plot, verdicts and runs to results/.")
     def command(repeat: int, only: str, fresh: bool, short: bool, keep: bool) -> None:
+        names = tuple(filter(None, only.split(",")))
+        if unknown := experiment.unknown(names):
+            there = ", ".join((*(each.name for each in experiment.workloads), *experiment.configs))
+            raise click.BadParameter(f"{name} has no {' and no '.join(unknown)}; it has {there}", param_hint="--only")
         console = Console(width=None if sys.stdout.isatty() else 240)
         subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
         path = _REPO / f"build/experiments/{name}{'-short' if short else ''}.jsonl"
@@ -177,7 +181,7 @@ def main(name: str) -> None:
         if short:
             _check_short(experiment, kept, console)
             return
-        _measure(experiment, kept, repeat, tuple(filter(None, only.split(","))), console)
+        _measure(experiment, kept, repeat, names, console)
         results = Results(kept.runs)
         _show(experiment, results, console)
         if keep:

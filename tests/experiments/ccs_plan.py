@@ -186,13 +186,17 @@ class Experiment:
         """The workload of this name."""
         return next(each for each in self.workloads if each.name == name)
 
+    def unknown(self, names: tuple[str, ...]) -> list[str]:
+        """Those that are neither workloads nor configurations of it."""
+        return [name for name in names if name not in self.configs and name not in {w.name for w in self.workloads}]
+
     def cases(self, repetition: int, names: tuple[str, ...] = ()) -> Iterator[Case]:
         """The runs of one repetition, the kernel's own scheduler first or last in turn; first of all the baselines.
 
-        `names`: only these workloads and configurations.
+        `names`: only these workloads and configurations; all where no workload, or no configuration, is among them.
         """
-        workloads = [each for each in self.workloads if not names or each.name in names]
-        configs = [each for each in self.configs if not names or each in names]
+        workloads = [each for each in self.workloads if each.name in names] or list(self.workloads)
+        configs = [each for each in self.configs if each in names] or list(self.configs)
         if repetition % 2:
             configs.reverse()
         for workload in workloads if repetition == 0 else ():

@@ -120,6 +120,15 @@ def test_each_repetition_has_every_case_once(name: str) -> None:
     assert {case.config for case in experiment.cases(0, experiment.short)} == {"alone", *experiment.short[1:]}
 
 
+def test_names_of_one_kind_leave_all_of_the_other() -> None:
+    """--only overload measures every configuration, --only ccs every workload, and a slip of the pen nothing."""
+    experiment = plan.EXPERIMENTS["ccs-modules"]
+    overload = [case for case in experiment.cases(1) if case.workload == "overload"]
+    assert list(experiment.cases(1, ("overload",))) == overload
+    assert list(experiment.cases(1, ("ccs",))) == [case for case in experiment.cases(1) if case.config == "ccs"]
+    assert experiment.unknown(("overload", "css", "ccs")) == ["css"]
+
+
 def test_users_are_the_same_for_every_configuration_and_differ_by_repetition() -> None:
     def first(workload: str, repetition: int) -> list[plan.Session]:
         return list(itertools.islice(plan.sessions(MODULES.workload(workload), repetition), 20))
