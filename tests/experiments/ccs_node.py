@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctl.demo.room import counters, find_locked, meminfo, push_out, settled, warm_agent
-from ctl.kernel.sysinfo import process_cpu_ms
+from ctl.kernel.sysinfo import process_cpu_ms, thread_cpu_ms
 from ctl.node.protocol import Client, NotRunning
 from ctl.policy import MODULES
 from tests.experiments.ccs_plan import WORK
@@ -153,13 +153,17 @@ class Helper:
         return [[int(word) for word in line.split()] for line in output.splitlines()]
 
     def counters(self) -> dict[str, int]:
-        """Paging since boot, and the CPU time of the agent, where there is one."""
+        """Paging since boot, and the CPU time of the agent, where there is one: all of it, and its event loop's.
+
+        The rest is the kernel's, which pushes jobs' memory out and reads it back at the agent's word.
+        """
         try:
             with Client(timeout=60) as agent:
-                used = process_cpu_ms(agent.call("ping")["pid"])
+                pid = agent.call("ping")["pid"]
         except NotRunning:
             return counters()
-        return {**counters(), "agent_cpu_ms": round(used or 0)}
+        used = {"agent_cpu_ms": process_cpu_ms(pid), "agent_loop_ms": thread_cpu_ms(pid)}
+        return {**counters(), **{name: round(ms or 0) for name, ms in used.items()}}
 
     def agent(self) -> dict[str, Any] | None:
         """What the agent tells, None without one."""
