@@ -266,6 +266,10 @@ class JobCgroups:
         _put(self.parent / "memory.low", str(low))
         _put(self.parent / "memory.high", "max" if high is None else str(high))
 
+    def pool_used(self) -> int:
+        """Memory of all jobs together, bytes; those of Slurm are not among them."""
+        return _number(self.parent / "memory.current")
+
     def protect(self, jid: str, sure: int, low: int) -> None:
         """What one job may have of the pool's protection, bytes; nothing is set for a job of Slurm."""
         if jid not in self._slurm:

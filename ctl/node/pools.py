@@ -11,8 +11,9 @@ all other times jobs may use what local tasks leave (CCS §4.2).
 
 A job is stopped by `cgroup.freeze`; then its protection is taken away and its memory pushed out, piece by piece in a
 thread, so that a job that is to go on does not wait for it. When it goes on, as much of its memory is read back at once
-as there is room for: by itself it would sleep at one page after the other, longer than many a job computes (the papers
-say when a job goes on, B-CCS-8, not how its pages come back).
+as there is room for, and the rest as room comes, for _COMING epochs: often the job that it changes places with is still
+on its way out. By itself it would sleep at one page after the other, longer than many a job computes (the papers say
+when a job goes on, B-CCS-8, not how its pages come back).
 
 The kernel keeps all of this when the agent dies. Its supervisor undoes it then, and when the agent is stopped; the next
 agent does if both were killed (ctl/daemon.py).
@@ -20,7 +21,6 @@ agent does if both were killed (ctl/daemon.py).
 
 from __future__ import annotations
 
-import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -29,12 +29,12 @@ from ctl.errors import CoschedError
 from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.sysinfo import meminfo
-from ctl.node.set_memory import SETTLE
 
 __all__ = ["Pools"]
 
 _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
 _BACK: Final = 4 << 20  # bytes read back at a time: between two it is seen what is free
+_COMING: Final = 32  # epochs after which what of a job did not find room comes back by its own faults
 _MOST_SURE: Final = 0.5  # of the node's memory
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
 _SAY_AGAIN: Final = 2.0  # seconds: limits that are as they were are written again, should somebody have lifted them
@@ -48,7 +48,9 @@ class Pools:
     def __init__(self, cgroups: JobCgroups) -> None:
         self._cgroups = cgroups
         self._stopped: set[str] = set()
-        self._coming: dict[str, int] = {}  # jobs that went on: epochs left in which more of their memory is read back
+        self._coming: dict[str, int] = {}  # jobs that went on, not all back: epochs left in which more is read back
+        self._reading: set[str] = set()  # those for which the thread has to do so already
+        self._most: int | None = None  # bytes that the jobs are held to
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
         self._said: tuple[object, float] | None = None  # what limits are set, and until when that may stand
 
@@ -63,7 +65,8 @@ class Pools:
             return
         self._said = wanted, now + _SAY_AGAIN
         sure = min(pool, int(memory * _MOST_SURE))
-        self._cgroups.set_pool(sure, pool, max(pool, _LEAST_HIGH) if held else None)
+        self._most = max(pool, _LEAST_HIGH) if held else None
+        self._cgroups.set_pool(sure, pool, self._most)
         for jid in jids:
             self._cgroups.protect(jid, *((0, 0) if jid in self._stopped else (sure, pool)))
 
@@ -73,7 +76,7 @@ class Pools:
             self._cgroups.set_pool(0, 0, None)
             for jid in jids:
                 self._cgroups.protect(jid, 0, 0)
-        self._said = None
+        self._said = self._most = None
 
     def stop(self, jid: str) -> None:
         """Freeze a job and push its memory out."""
@@ -87,8 +90,8 @@ class Pools:
         """Thaw a job and bring its memory back."""
         self._stopped.discard(jid)
         self._cgroups.set_frozen(jid, False)
-        self._coming[jid] = SETTLE  # those that leave it the room may be going only now
-        self._pusher.submit(self._bring_back, jid)
+        self._coming[jid] = _COMING
+        self._read_back(jid)
 
     def keep(self) -> None:
         """At the end of an epoch: go on with what takes longer.
@@ -97,9 +100,12 @@ class Pools:
         """
         for jid in self._stopped:
             self._cgroups.set_frozen(jid, True)
-        for jid in [jid for jid, epochs in self._coming.items() if epochs]:
-            self._coming[jid] -= 1
-            self._pusher.submit(self._bring_back, jid)
+        for jid, epochs in list(self._coming.items()):  # the thread takes out who is back
+            if epochs > 1:
+                self._coming[jid] = epochs - 1
+                self._read_back(jid)
+            else:
+                self._coming.pop(jid, None)
 
     def forget(self, jid: str) -> None:
         """The job has ended."""
@@ -126,11 +132,27 @@ class Pools:
         except (CoschedError, OSError):  # the job ended meanwhile
             return
 
+    def _read_back(self, jid: str) -> None:
+        if jid not in self._reading:
+            self._reading.add(jid)
+            self._pusher.submit(self._bring_back, jid)
+
     def _bring_back(self, jid: str) -> None:
         """In a thread: read back what there is room for without pushing out others', as long as `_coming` has it."""
-        with contextlib.suppress(CoschedError, OSError):  # the job ended meanwhile
+        try:
             for pid in self._cgroups.pids(jid):
                 for start, size in paging.spans(pid, _BACK):
-                    if jid not in self._coming or meminfo()["MemAvailable"] < size:
+                    if jid not in self._coming or not self._has_room(size):
                         return
                     paging.will_need(pid, start, size)
+            self._coming.pop(jid, None)
+        except (CoschedError, OSError):  # the job ended meanwhile
+            return
+        finally:
+            self._reading.discard(jid)
+
+    def _has_room(self, size: int) -> bool:
+        """Whether so many bytes more may come back: there is memory, and jobs are not held to less."""
+        if self._most is not None and self._cgroups.pool_used() + size > self._most:
+            return False
+        return meminfo()["MemAvailable"] >= size

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node import pools
 
@@ -15,6 +16,7 @@ class _Cgroups(JobCgroups):
     def __init__(self) -> None:
         super().__init__()
         self.set: list[tuple[object, ...]] = []
+        self.used = 0
 
     def set_pool(self, sure: int, low: int, high: int | None) -> None:
         self.set.append(("all", sure, low, high))
@@ -32,12 +34,23 @@ class _Cgroups(JobCgroups):
         return 0, 0
 
     def pids(self, jid: str) -> list[int]:
-        return []
+        return [7]
+
+    def pool_used(self) -> int:
+        return self.used
 
     def said(self) -> list[tuple[object, ...]]:
         """What was set since this was asked."""
         found, self.set = self.set, []
         return found
+
+
+class _Process:
+    """What was read back of its memory, and how much is free, bytes."""
+
+    def __init__(self) -> None:
+        self.read: list[tuple[int, int]] = []
+        self.free = 0
 
 
 def test_limits_are_written_when_they_change_and_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +84,66 @@ def test_protection_of_a_job_that_goes_on_comes_back_at_once() -> None:
     kept.go_on("a")
     kept.limit(["a"], 32, 64, False)
     assert cgroups.said() == [("all", 32, 32, None), ("a", 32, 32)]
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> _Process:
+    """The only one there is, and the memory that is free for it."""
+    process = _Process()
+    monkeypatch.setattr(paging, "spans", lambda _pid, most: ((at, most) for at in range(0, 3 * most, most)))
+    monkeypatch.setattr(paging, "will_need", lambda _pid, start, size: process.read.append((start, size)))
+    monkeypatch.setattr(pools, "meminfo", lambda: {"MemAvailable": process.free})
+    return process
+
+
+def _epochs(kept: pools.Pools, count: int) -> None:
+    """So many of them, with time for the thread to do its part in each."""
+    for _ in range(count):
+        kept.keep()
+        kept._pusher.submit(int).result()
+
+
+def test_what_finds_no_room_at_first_is_read_back_as_room_comes(process: _Process) -> None:
+    """Often the job that it changes places with is still on its way out."""
+    kept = pools.Pools(_Cgroups())
+    kept.stop("a")
+    kept.go_on("a")
+    _epochs(kept, 10)
+    assert process.read == []
+    process.free = 1 << 30
+    _epochs(kept, 5)
+    size = process.read[0][1]
+    assert process.read == [(0, size), (size, size), (2 * size, size)], "all of it, and once"
+
+
+def test_no_more_is_read_back_than_jobs_are_held_to(process: _Process) -> None:
+    """What came back above that would push out what another job uses."""
+    process.free = 1 << 30
+    cgroups = _Cgroups()
+    kept = pools.Pools(cgroups)
+    kept.limit(["a"], 64 << 20, 256 << 20, True)
+    cgroups.used = 63 << 20
+    kept.stop("a")
+    kept.go_on("a")
+    _epochs(kept, 2)
+    assert process.read == []
+    kept.limit(["a"], 64 << 20, 256 << 20, False)
+    _epochs(kept, 1)
+    assert len(process.read) == 3
+
+
+def test_reading_back_ends_when_the_job_is_stopped_and_after_a_while(process: _Process) -> None:
+    """It may lie in swap for good what nobody needs."""
+    kept = pools.Pools(_Cgroups())
+    kept.stop("a")
+    kept.go_on("a")
+    kept.stop("a")
+    process.free = 1 << 30
+    _epochs(kept, 2)
+    assert process.read == []
+    process.free = 0
+    kept.go_on("a")
+    _epochs(kept, 40)
+    process.free = 1 << 30
+    _epochs(kept, 2)
+    assert process.read == []
