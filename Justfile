@@ -44,7 +44,7 @@ demo *OPTIONS: setup
 sim: setup
     @.venv/bin/python -m ctl.sim_tour
 
-# All tests: in-guest tests, and beside them lint, unit tests, and decisions recorded in guests and replayed
+# All tests: in-guest tests, decisions recorded in guests and replayed, lint, unit tests, nodes and brokers, a short experiment
 [no-exit-message]
 test: bpf
     @tests/all
@@ -62,7 +62,14 @@ test-vms *OPTIONS: bpf
 # Cooperating nodes against real brokers on this host; OPTIONS are pytest's
 [no-exit-message]
 test-cluster *OPTIONS: setup
-    @tests/cluster/run {{ OPTIONS }}
+    @tests/cluster/setup
+    @.venv/bin/python -m pytest -q tests/cluster {{ OPTIONS }}
+
+# A thousand nodes with ten thousand jobs on one broker, a thousand events a second: is one lost, and how late are they
+[no-exit-message]
+test-load *OPTIONS: setup
+    @tests/cluster/setup
+    @.venv/bin/python -m tests.cluster.load {{ OPTIONS }}
 
 # Style and types
 [no-exit-message]

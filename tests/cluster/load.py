@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A thousand nodes on one broker: is every event delivered, how late, and what does a node cost at rest?
 
-    python -m tests.cluster.load [--nodes 1000] [--jobs 10000] [--rate 1000] [--seconds 60] [--json FILE]
+    just test-load [--nodes 1000] [--jobs 10000] [--rate 1000] [--seconds 60] [--json FILE]
 
 Each node is a real relay with a TLS connection of its own; all of them share one process, and so one CPU. Each job is
 held by two nodes. Local users come and go so that `rate` events a second are sent, each for one job to one other node.
@@ -247,9 +247,20 @@ def main() -> int:
         options.json.write_text(json.dumps(result, indent=1))
     for name, value in result.items():
         print(f"{name:20} {value}")
+    print(told(result))
     resting = result["at_rest"]
     good = not result["lost"] and not result["twice"]
     return 0 if good and resting["rss_mib"] <= MAX_RSS and resting["cpu_percent"] <= MAX_CPU else 1
+
+
+def told(result: dict[str, Any]) -> str:
+    """The result in a line."""
+    resting = result["at_rest"]
+    return (
+        f"load: {result['events']:,} events of {result['nodes']:,} nodes, {result['events_per_s']:,} a second: "
+        f"{result['lost']} lost, {result['twice']} delivered twice; from cause to decision p99 {result['p99_ms']:g} ms; "
+        f"a node at rest {resting['rss_mib']:g} of {MAX_RSS:g} MiB, {resting['cpu_percent']:g} of {MAX_CPU:g} % of a CPU"
+    )
 
 
 if __name__ == "__main__":
