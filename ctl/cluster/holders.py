@@ -108,9 +108,16 @@ class Holders:
     # words
 
     def may_speak(self, event: Event) -> bool:
-        """Is it known that the node holds the job? False: not yet. Raises Drop if it holds it for another user."""
+        """Is it known that the node holds the job? Raises Drop if it holds it for another user.
+
+        False: not yet, or other words of it wait for that; a node is heard in the order in which it spoke.
+        """
         if event.node == self._machine.node or event.jid not in self.own:
             return True  # the machine knows what to do with these
+        return (event.jid, event.node) not in self._waiting and self._known(event)
+
+    def _known(self, event: Event) -> bool:
+        """Whether the node may say this, as far as records tell. Raises Drop."""
         if not (event.local or event.stop):
             return True  # it takes back its own words, as on the way out, when its record is gone
         hold, _ = self._records.get(event.jid, {}).get(event.node, (None, 0.0))
@@ -143,7 +150,7 @@ class Holders:
                     except LinkError:
                         continue
                 if node in self._records.get(jid, {}):
-                    return [event for event in self._waiting[jid, node] if self.may_speak(event)]
+                    return [event for event in self._waiting[jid, node] if self._known(event)]
             raise Drop("no-holder", f"it speaks of job {jid}, which it does not hold")
         finally:
             self._waiting.pop((jid, node), None)
