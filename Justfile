@@ -44,7 +44,7 @@ demo *OPTIONS: setup
 sim: setup
     @.venv/bin/python -m ctl.sim_tour
 
-# All tests: in-guest tests, decisions recorded in guests and replayed, lint, unit tests, nodes and brokers, a short experiment
+# All tests: in-guest tests, decisions recorded in guests and replayed, lint, unit tests, nodes and brokers, a load, a short experiment
 [no-exit-message]
 test: bpf
     @tests/all
