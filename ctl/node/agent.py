@@ -219,7 +219,7 @@ class Agent:
         lost, self._joins_lost = self._joins_lost, self.scheduler.stats()["joins_lost"]
         if lost != self._joins_lost:
             self.jobs.look_for_slurm()
-        self.contract.pools.keep()
+        self.contract.pools.hold_still()
 
     def _heard_processes(self, processes: ProcessEvents) -> None:
         for event in processes.read():

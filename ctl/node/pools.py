@@ -93,13 +93,14 @@ class Pools:
         self._coming[jid] = _COMING
         self._read_back(jid)
 
-    def keep(self) -> None:
-        """At the end of an epoch: go on with what takes longer.
-
-        Freeze the stopped again, should somebody have thawed them: the supervisor, while the agent was stopped.
-        """
+    def hold_still(self) -> None:
+        """Freeze the stopped again: Slurm may have moved processes into one, the supervisor thawed them all."""
         for jid in self._stopped:
             self._cgroups.set_frozen(jid, True)
+
+    def keep(self) -> None:
+        """At the end of an epoch: go on with what takes longer."""
+        self.hold_still()
         for jid, epochs in list(self._coming.items()):  # the thread takes out who is back
             if epochs > 1:
                 self._coming[jid] = epochs - 1
