@@ -89,6 +89,7 @@ async def measure(nodes: int, jobs: int, rate: float, seconds: float) -> dict[st
         for part in parts(cluster, nodes, jobs, rate, seconds):
             ours, theirs = processes.Pipe()
             processes.Process(target=serve, args=(part, theirs, caused), daemon=True).start()
+            theirs.close()  # so that the end of a part is the end of its pipe, and not waited for
             pipes.append(ours)
         await all_say(pipes)
         await settle(cluster, jobs)
