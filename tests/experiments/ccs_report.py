@@ -19,6 +19,9 @@ _HOW: Final = (
     "which they are not asleep on purpose. Ranks run at once: of the time that ranks of a job run, the part in which "
     "they run on both nodes; a rank that polls runs."
 )
+_VERDICTS: Final = (
+    "A verdict goes by means, whatever their intervals: where these are wider than the difference, it may be chance."
+)
 _COLOURS: Final = ("#4e79a7", "#f28e2b", "#59a14f")
 
 
@@ -57,7 +60,7 @@ def markdown(experiment: Experiment, results: Results, command: str) -> str:
     verdicts = check(CLAIMS[experiment.name], results)
     if verdicts:
         rows = [[v.claim.id, v.claim.says, v.claim.tolerance, v.measured, v.verdict] for v in verdicts]
-        parts += ["## Claims", _table(["claim", "the paper", "reproduced if", "measured", "verdict"], rows)]
+        parts += ["## Claims", _VERDICTS, _table(["claim", "the paper", "reproduced if", "measured", "verdict"], rows)]
     scales = [list(row) for row in SCALES]
     parts += ["## What was scaled down", _table(["", "the paper", "here"], scales)]
     parts.append(_HOW)
