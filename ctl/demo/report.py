@@ -8,7 +8,6 @@ counts only if it is larger than MARGIN and the two ranges do not overlap.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctl.demo.scenario import EEVDF, Scenario
+from ctl.percentile import percentile
 
 __all__ = [
     "MARGIN",
@@ -28,7 +28,6 @@ __all__ = [
     "document",
     "figures",
     "mechanism",
-    "percentile",
     "sentences",
     "summarise",
     "table",
@@ -96,14 +95,6 @@ def figures(jobs: Iterable[str]) -> list[Figure]:
         Figure("local.max", "local task: longest response", "ms"),
         Figure("local.major_faults", "local task: major faults", "", 0),
     ]
-
-
-def percentile(samples: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile: the smallest sample that `share` (0..1) of them do not exceed."""
-    if not samples:
-        raise ValueError("a percentile of no samples")
-    ordered = sorted(samples)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def summarise(measurement: Mapping[str, Any]) -> dict[str, float]:

@@ -31,6 +31,7 @@ from typing import Any
 from ctl.cluster.contract import Decision, State
 from ctl.cluster.membership import Files
 from ctl.cluster.relay import Relay
+from ctl.percentile import percentile
 from tests.cluster.lab import until
 
 GOAL = 50.0  # ms
@@ -165,7 +166,7 @@ def figures(delays: Sequence[float], prefix: str = "") -> dict[str, float]:
     """What delays in order of length, ms, come to."""
     return {
         f"{prefix}median_ms": round(statistics.median(delays), 2),
-        f"{prefix}p99_ms": round(delays[int(0.99 * len(delays))], 2),
+        f"{prefix}p99_ms": round(percentile(delays, 0.99), 2),
         f"{prefix}longest_ms": round(delays[-1], 2),
     }
 

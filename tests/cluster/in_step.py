@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ctl.percentile import percentile
 from tests.cluster.between import compare_clocks, tell_time
 
 _NS = 1_000_000_000
@@ -99,7 +100,7 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     ordered = sorted(values)
     return {
         "median": round(statistics.median(ordered) / 1e6, 2),
-        "p99": round(ordered[int(0.99 * len(ordered))] / 1e6, 2),
+        "p99": round(percentile(ordered, 0.99) / 1e6, 2),
         "longest": round(ordered[-1] / 1e6, 2),
     }
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from ctl.cluster.link import Member
+from ctl.percentile import percentile
 from tests.cluster.lab import MIB, Lab, lab
 from tests.cluster.load_part import LEASE, Events, Load, Node, Part, Report, quiet, serve
 
@@ -131,9 +132,8 @@ def summed(reports: list[Report], seconds: float) -> dict[str, Any]:
 
 def quantiles(delays: list[float]) -> dict[str, float]:
     """Median, p99 and longest, in milliseconds."""
-    ordered = sorted(delays) or [float("nan")]
-    picks = {"median": len(ordered) // 2, "p99": int(len(ordered) * 0.99), "longest": len(ordered) - 1}
-    return {f"{name}_ms": round(1000 * ordered[index], 1) for name, index in picks.items()}
+    shares = {"median": 0.5, "p99": 0.99, "longest": 1.0}
+    return {f"{name}_ms": round(1000 * percentile(delays or [float("nan")], part), 1) for name, part in shares.items()}
 
 
 def cpu_s(pid: int) -> float:

@@ -9,8 +9,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from ctl.demo import report
@@ -61,26 +59,6 @@ def test_figures_of_one_measurement() -> None:
 
 def test_every_figure_has_a_number() -> None:
     assert {figure.key for figure in report.figures(["small", "large"])} == set(report.summarise(measurement()))
-
-
-@pytest.mark.parametrize(
-    ("share", "expected"), [(0.0, 1), (0.01, 1), (0.5, 50), (0.501, 51), (0.99, 99), (0.991, 100), (1.0, 100)]
-)
-def test_percentile_is_the_nearest_rank(share: float, expected: int) -> None:
-    assert report.percentile(list(range(100, 0, -1)), share) == expected
-
-
-def test_percentile_of_nothing_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no samples"):
-        report.percentile([], 0.5)
-
-
-@given(st.lists(st.floats(0, 1e9), min_size=1), st.floats(0, 1))
-def test_percentile_is_the_smallest_sample_that_covers_the_share(samples: list[float], share: float) -> None:
-    found = report.percentile(samples, share)
-    assert found in samples
-    assert sum(sample <= found for sample in samples) >= share * len(samples) - 1e-6
-    assert sum(sample < found for sample in samples) <= share * len(samples)
 
 
 @pytest.mark.parametrize(
