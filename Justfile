@@ -42,12 +42,17 @@ demo *OPTIONS: setup
 # Simulate: a tour of a minute that ends in a plot; `ctl sim --help` has the rest
 [no-exit-message]
 sim: setup
-    @.venv/bin/python -m ctl.sim_tour
+    @.venv/bin/python -m ctl.cli.sim_tour
 
-# All tests: in-guest tests, decisions recorded in guests and replayed, lint, unit tests, nodes and brokers, a load, a short experiment
+# Every behaviour once: lint, unit tests, in-guest tests, 20,000 decisions replayed, nodes and brokers, a cluster of two
 [no-exit-message]
 test: bpf
-    @tests/all
+    @tests/all quick
+
+# All tests, longer: also 100,000 decisions, virtual machines and clusters of them, a load, a short experiment
+[no-exit-message]
+test-all: bpf
+    @tests/all full
 
 # Unit tests; OPTIONS are pytest's
 [no-exit-message]
@@ -93,9 +98,13 @@ kselftest *TEST: setup
 replay SECONDS="4" AT_LEAST="1": setup
     @tests/record {{ SECONDS }} {{ AT_LEAST }}
 
-# Write the parts of README.md that come from the code
-readme: setup
-    @.venv/bin/python docs/readme.py
+# Write docs/policies.md from the tables of policies and knobs
+policies: setup
+    @.venv/bin/python docs/policies.py
+
+# Fill in where each reading of docs/readings.md acts
+readings: setup
+    @.venv/bin/python docs/readings.py
 
 # Record the dashboard under a real load in a VM, and draw docs/dashboard.svg and .png
 picture SECONDS="30": setup

@@ -3,6 +3,6 @@
 
 import sys
 
-from ctl.cli import main
+from ctl.cli.main import main
 
 sys.exit(main())

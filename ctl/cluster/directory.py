@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ctl.cluster.contract import Sizes
 from ctl.cluster.wire import Drop, check_integer, check_number, check_time, decode_object, encode
+from ctl.contract import Sizes
 
 __all__ = ["KEEP", "Directory", "Hold", "Size"]
 

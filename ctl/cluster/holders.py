@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 from ctl.cluster import wire
-from ctl.cluster.contract import Event
 from ctl.cluster.directory import KEEP, Hold
+from ctl.cluster.events import Event
 from ctl.cluster.link import Link, LinkError
 from ctl.cluster.machine import Machine
 from ctl.cluster.wire import HOLDS, Drop, Drops

@@ -29,7 +29,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ctl.cluster.contract import LEASE, MAX_LEASE, Decision, Event, Kind, State, jid_order
+from ctl.cluster.events import LEASE, MAX_LEASE, Event, Kind, jid_order
+from ctl.contract import Decision, State
 
 __all__ = ["Machine", "Verdict"]
 

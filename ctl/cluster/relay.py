@@ -26,14 +26,15 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ctl.cluster import wire
-from ctl.cluster.contract import LEASE, Event, Node, Sizes
 from ctl.cluster.directory import Directory, Size
+from ctl.cluster.events import LEASE, Event
 from ctl.cluster.holders import Holders
 from ctl.cluster.link import Link, LinkError, Member, end
 from ctl.cluster.machine import Machine, Verdict
 from ctl.cluster.membership import Files
 from ctl.cluster.session import Ours, Session
 from ctl.cluster.wire import Budget, Drop, Drops
+from ctl.contract import Local, Sizes
 from ctl.errors import USAGE, CoschedError
 
 __all__ = ["Relay"]
@@ -49,7 +50,7 @@ class Relay:
 
     def __init__(
         self,
-        node: Node,
+        node: Local,
         member: Member,
         incarnation: int,
         lease: float = LEASE,
@@ -84,11 +85,16 @@ class Relay:
         )
 
     @classmethod
-    def of_this_node(cls, node: Node, files: Files | None = None) -> Self | None:
+    def of_this_node(cls, node: Local, files: Files | None = None) -> Self | None:
         """The relay of this node's membership, a new incarnation; None if it is in no cluster. Raises CoschedError."""
         files = files or Files()
         member = files.member()
         return None if member is None else cls(node, member, files.next_incarnation())
+
+    @property
+    def node(self) -> str:
+        """The name by which the others know this node."""
+        return self.machine.node
 
     # the agent says
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ctl.cluster import wire
-from ctl.cluster.contract import Event
 from ctl.cluster.directory import KEEP, Size
+from ctl.cluster.events import Event
 from ctl.cluster.holders import Holders
 from ctl.cluster.link import Handler, Link, LinkError, end
 from ctl.cluster.machine import Machine

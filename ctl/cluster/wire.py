@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ctl.cluster.contract import MAX_LEASE, Event, Kind
+from ctl.cluster.events import MAX_LEASE, Event, Kind
 
 __all__ = [
     "HOLDS",

@@ -23,11 +23,12 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
-from ctl import knob_values, policy
+from ctl import policy
 from ctl.demo import report
 from ctl.demo.progress import Progress
 from ctl.demo.scenario import EEVDF, Scenario
 from ctl.errors import CoschedError
+from ctl.policy import values as knob_values
 
 __all__ = ["main"]
 

@@ -29,11 +29,11 @@ from typing import Any, Final
 
 from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, push_out, settled, warm_agent
 from ctl.demo.scenario import EEVDF, Job, Scenario
-from ctl.node.protocol import Client
+from ctl.protocol import Client
 
 __all__ = ["main"]
 
-_SOURCES: Final = Path(__file__).resolve().parents[2] / "tests" / "progs"
+_SOURCES: Final = Path(__file__).resolve().parent / "progs"
 _COMPILERS: Final = {"mpi_sweep": "mpicc.mpich", "local_task": "gcc", "hold_memory": "gcc"}
 _WORK: Final = Path("/run/cosched-demo")  # a tmpfs: nothing here waits for the image's disk
 _RESULT: Final = Path("/out/result.json")

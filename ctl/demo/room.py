@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from ctl.kernel.cgroups import ROOT
+from ctl.kernel.prompt import COMPILER
 from ctl.kernel.sysinfo import vmstat
-from ctl.node.protocol import Client, NotRunning
-from ctl.prompt import COMPILER
+from ctl.protocol import Client, NotRunning
 
 __all__ = ["COUNTERS", "child", "counters", "find_locked", "kb_of", "meminfo", "push_out", "settled", "warm_agent"]
 
@@ -48,7 +48,7 @@ def child(argv: list[str], stdout: int | IO[bytes] | None = None) -> Iterator[su
 
 @contextlib.contextmanager
 def settled(holder: Path, room_kb: int) -> Iterator[str]:
-    """Hold all memory but the room, until the block ends; `holder`: tests/progs/hold_memory.c; yield what it says."""
+    """Hold all memory but the room, until the block ends, and yield what `holder` (progs/hold_memory.c) says."""
     _write("/proc/sys/vm/page-cluster", "0")  # one fault, one page: no read-ahead to guess right or wrong
     _write("/proc/sys/vm/min_free_kbytes", str(_MIN_FREE_KB))
     _write("/proc/sys/vm/percpu_pagelist_high_fraction", str(_PER_CPU_FRACTION))

@@ -19,7 +19,7 @@ EEVDF: Final = "eevdf"  # the configuration that loads nothing: the kernel's own
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One MPI job of `ranks` ranks on the node: tests/progs/mpi_sweep.c and its arguments."""
+    """One MPI job of `ranks` ranks on the node: ctl/demo/progs/mpi_sweep.c and its arguments."""
 
     kb_per_rank: int
     sweeps: int
@@ -35,7 +35,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class LocalTask:
-    """The user's task: tests/progs/local_task.c and its arguments."""
+    """The user's task: ctl/demo/progs/local_task.c and its arguments."""
 
     period_ms: int = 20
     work_ms: int = 1

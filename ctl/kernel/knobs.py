@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ctl.kernel import layout
-from ctl.knob_values import shown
 from ctl.policy import KNOBS, Knob, Value, find_policy, is_on
+from ctl.policy.values import shown
 
 __all__ = ["decode", "encode"]
 

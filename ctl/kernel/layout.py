@@ -8,7 +8,7 @@ where recorded decisions are replayed.
 >>> RULES["csm-bounded"] == constant("RULE_CSM_BOUNDED")
 True
 >>> members("job_stat")
-('insertions', 'overtakes_given', 'overtakes_suffered')
+('overtakes_given', 'overtakes_suffered')
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Sensors:
                 _pin(self._table(name).get_fd(), self.pin_dir / name)
 
     def unpin(self) -> None:
-        """Remove the shared maps' pins; who has them open keeps them."""
+        """Remove the shared maps' pins; a process that has a map open keeps the map."""
         for name in _SHARED:
             (self.pin_dir / name).unlink(missing_ok=True)
         if self.pin_dir.is_dir() and not any(self.pin_dir.iterdir()):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ctl.contract import Cluster
 from ctl.monitor.pen import LIMIT, LOCAL, PARALLEL, QUIET, WARN, Pen
 from ctl.monitor.text import clean, flow, line
-from ctl.monitor.view import Cluster
 
 __all__ = ["nodes"]
 

@@ -12,6 +12,7 @@ import time
 from rich.cells import cell_len
 from rich.text import Text
 
+from ctl.contract import View
 from ctl.monitor.nodes import nodes
 from ctl.monitor.pen import LIMIT, LOCAL, QUIET, WARN, History, Pen
 from ctl.monitor.queues import queues
@@ -31,7 +32,6 @@ from ctl.monitor.text import (
     share_bar,
     spark,
 )
-from ctl.monitor.view import View
 
 __all__ = ["History", "frame"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from ctl.contract import Cpu, Modes, Task, View
 from ctl.monitor.text import Glyphs
-from ctl.monitor.view import Cpu, Modes, Task, View
 
 __all__ = ["HEAD", "LIMIT", "LOCAL", "PARALLEL", "QUIET", "WARN", "History", "Pen", "listed"]
 

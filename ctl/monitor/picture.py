@@ -21,10 +21,10 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
+from ctl.contract import View
 from ctl.monitor.panels import History
 from ctl.monitor.text import UNICODE
 from ctl.monitor.top import KEYS, Frame
-from ctl.monitor.view import View
 
 __all__ = ["svg"]
 

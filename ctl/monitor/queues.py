@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from ctl.contract import Cpu, Task
 from ctl.monitor.pen import HEAD, LIMIT, LOCAL, PARALLEL, QUIET, WARN, Pen
 from ctl.monitor.text import Column, beside, clean, fit, line, number, row
-from ctl.monitor.view import Cpu, Task
 
 __all__ = ["queues"]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from ctl.contract import Job
 from ctl.monitor.pen import HEAD, LIMIT, PARALLEL, QUIET, WARN, Pen
 from ctl.monitor.text import Column, beside, clean, fit, level, line, number, percent, row, size, spark
-from ctl.monitor.view import Job
 
 __all__ = ["jobs", "rules_and_events", "trends"]
 

@@ -25,11 +25,11 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
+from ctl.contract import View
 from ctl.errors import CoschedError
 from ctl.monitor.panels import History, frame
 from ctl.monitor.text import ASCII, UNICODE, Glyphs, duration
-from ctl.monitor.view import View
-from ctl.node.protocol import Client
+from ctl.protocol import Client
 
 __all__ = ["KEYS", "Frame", "agent_view", "glyphs_for", "run"]
 

@@ -14,7 +14,7 @@ their clocks, which a time service keeps within a millisecond on one network. A 
 Stopping is one write, to the freezer of the jobs' common parent. The kernel keeps it apart from the stop of a single
 job (ctl/node/pools.py): a job runs when neither stops it, and neither can undo the other. Signals would show in the
 users' shells, and nobody could tell later whose STOP it was. What a dead or stopped agent leaves, its supervisor undoes
-(ctl/daemon.py).
+(ctl/process/daemon.py).
 
 The agent gets a real-time priority meanwhile, the least there is: under prio it would else wait behind the jobs that it
 is to stop. Threads and programs that it starts do not inherit it.

@@ -16,7 +16,7 @@ on its way out. By itself it would sleep at one page after the other, longer tha
 when a job goes on, B-CCS-8, not how its pages come back).
 
 The kernel keeps all of this when the agent dies. Its supervisor undoes it then, and when the agent is stopped; the next
-agent does if both were killed (ctl/daemon.py).
+agent does if both were killed (ctl/process/daemon.py).
 """
 
 from __future__ import annotations

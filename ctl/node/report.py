@@ -6,16 +6,15 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from ctl import knob_values, policy
+from ctl import contract as views
+from ctl import policy
 from ctl.kernel import sysinfo
 from ctl.node import overload
+from ctl.node.agent import Agent
 from ctl.node.rates import Rates
-
-if TYPE_CHECKING:
-    from ctl.monitor import view as views
-    from ctl.node.agent import Agent
+from ctl.policy import values as knob_values
 
 __all__ = ["Report"]
 
@@ -44,7 +43,7 @@ class Report:
 
     def overload(self) -> dict[str, Any]:
         """The knob, the agent's verdict, what the scheduler acts on, and the numbers behind it."""
-        state, mode = self._agent.memory, str(self._agent.knobs()["overload"])
+        state, mode = self._agent.memory.state, self._agent.settings.word("overload")
         mem, limit = overload.mem_and_limit(state.last) if state.last else (None, None)
         return {
             "mode": mode,
@@ -61,7 +60,7 @@ class Report:
         }
 
     def _memory(self) -> views.Memory:
-        last = self._agent.memory.last
+        last = self._agent.memory.state.last
         assert last is not None  # a sample is taken before anybody can ask
         mem, limit = overload.mem_and_limit(last)
         return {
@@ -69,7 +68,7 @@ class Report:
             "mem": mem,
             "swap_total": last.swap_total,
             "swap_used": last.swap_total - last.swap_free,
-            "swapins_s": self._agent.memory.swapins_s,
+            "swapins_s": self._agent.memory.state.swapins_s,
             "psi_some": last.psi_some,
             "psi_full": last.psi_full,
         }
@@ -79,12 +78,12 @@ class Report:
     def status(self) -> dict[str, Any]:
         """What `ctl status --json` prints."""
         agent = self._agent
-        knobs, counters = agent.knobs(), agent.scheduler.stats()
+        knobs, counters = agent.settings.values, agent.scheduler.stats()
         default = knob_values.shown(policy.defaults())
         return {
             "loaded": True,
-            "policy": agent.policy.name,
-            "rule": agent.policy.rule,
+            "policy": agent.settings.policy.name,
+            "rule": agent.settings.policy.rule,
             "knobs": knobs,
             "changed": {name: value for name, value in knobs.items() if value != default.get(name)},
             "sched_ext": {"state": sysinfo.scx_state(), "ops": sysinfo.scx_ops()},
@@ -114,9 +113,9 @@ class Report:
             "time": time.time(),
             "since": agent.since,
             "node": os.uname().nodename,
-            "policy": agent.policy.name,
-            "rule": agent.policy.rule,
-            "knobs": dict(agent.knobs()),
+            "policy": agent.settings.policy.name,
+            "rule": agent.settings.policy.rule,
+            "knobs": dict(agent.settings.values),
             "modes": {
                 "predictive": counters["mode_predictive"],
                 "dynamic": counters["mode_dynamic"],
@@ -254,7 +253,7 @@ class Report:
         if sensors is None:
             return {}
         seen = sensors.observation(tid)
-        if self._agent.knobs()["flt"] == "probability":
+        if self._agent.settings.values["flt"] == "probability":
             flt = sysinfo.fault_probability(tid)
         else:
             flt = seen.faults_last_second(time.monotonic_ns()) if seen else 0
@@ -269,7 +268,7 @@ class Report:
 
         None where nobody knows. Safe in a thread: asking for thousands of tasks takes a while.
         """
-        ask = self._agent.task_delays
+        ask = self._agent.listeners.task_delays
         for row in rows:
             seen = ask.get(row["tid"]) if ask else None
             row["swapin_ms"] = None if seen is None else seen.swapin_ns / 1e6

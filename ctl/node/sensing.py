@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ctl.errors import CoschedError
-from ctl.prompt import stay_in_memory
+from ctl.kernel.prompt import stay_in_memory
+from ctl.policy import Settings
 
 if TYPE_CHECKING:
     from ctl.kernel.sensors import Sensors
@@ -24,12 +25,12 @@ class NodeSensors:
     """Starts and stops the sensors without holding up the event loop: compiling takes seconds, detaching one."""
 
     def __init__(
-        self, tell: Callable[..., None], unread_ms: Callable[[], int], input_seen: Callable[[], None]
+        self, tell: Callable[..., None], settings: Settings, input_seen: Callable[[], None]
     ) -> None:
-        """`tell(kind, text, **details)` hears of every change; `unread_ms` is the knob's value now; `input_seen` is
-        called when a user did something after a pause, and when the sensors came or went."""
+        """`tell(kind, text, **details)` hears of every change; `settings` has the knob unread_ms;
+        `input_seen` is called when a user did something after a pause, and when the sensors came or went."""
         self.state, self.reason = "off", ""
-        self._tell, self._unread_ms, self._input_seen = tell, unread_ms, input_seen
+        self._tell, self._settings, self._input_seen = tell, settings, input_seen
         self._input_fd = -1
         self._sensors: Sensors | None = None
         self._next_sweep: asyncio.TimerHandle | None = None
@@ -96,7 +97,7 @@ class NodeSensors:
     def _sweep(self) -> None:
         assert self._sensors is not None
         try:
-            self._sensors.sweep(self._unread_ms())
+            self._sensors.sweep(int(self._settings.number("unread_ms")))
         finally:  # what went wrong once is in the log, and does not end the sweeps
             self._sweep_later()
 

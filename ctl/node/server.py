@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The agent's end of the socket: requests in, answers and streams out (ctl/node/protocol.py).
+"""The agent's end of the socket: requests in, answers and streams out (ctl/protocol.py).
 
 Each connection is a task of its own, so a client that sends half a line or does not read its answer holds up nobody.
 A stream holds at most BACKLOG bytes for a client; what comes while that is full is dropped and counted.
@@ -18,8 +18,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from ctl import protocol
 from ctl.errors import FAILED, USAGE, CoschedError
-from ctl.node import protocol
 
 __all__ = ["BACKLOG", "GROUP", "Operation", "Peer", "Server", "Stream", "open_socket"]
 

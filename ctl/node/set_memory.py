@@ -22,6 +22,9 @@ A job that goes on brings its pages back first; for SETTLE epochs this stops nob
 
 MPL(N_k) (CCS eq. 4) bounds how many jobs run at once: the last to come wait, whether or not a user is present, and
 go on, the first to have been stopped first, when others end (B-CCS-29: `mpl` is the bound, what runs is counted).
+
+The simulator has the rule in ctl/sim/ccs/contract.h. The two do not share their text, because each works on its own
+state: jobs of a node with MPL and reasons in words here, linked tasks of an event loop there. A test compares them.
 """
 
 from __future__ import annotations

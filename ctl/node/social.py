@@ -9,7 +9,7 @@ The kernel gives quanta by what is true now (CCS Alg. 2): present user, slowed j
 not at the end of an epoch, so that a user does not wait for it. An epoch is `epoch_ms` of time (the papers' ended with
 the quanta of all tasks, which no kernel counts any more): at its end CPU shares are measured and Set_Memory decides.
 
-With events on and a cluster joined, the other nodes have a say in what is slowed and stopped here (ctl/node/peers.py);
+With events on and a cluster joined, the other nodes have a say in what is slowed and stopped here (ctl/contract.py);
 what this node wants then goes to them, and what is to be done comes back at once. Without, what it wants is done.
 """
 
@@ -18,10 +18,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from ctl.contract import Decision, Join, Peers, Sizes, State
 from ctl.errors import CoschedError
 from ctl.kernel import sysinfo
 from ctl.kernel.cgroups import JobCgroups
@@ -32,25 +32,16 @@ from ctl.node import local_user, set_memory, speed
 from ctl.node.explicit import Period, Slots
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
-from ctl.node.peers import Join, Peers
 from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight
 from ctl.node.swapping import Swapping
-from ctl.policy import MODULES, Policy, Value, is_on
+from ctl.policy import MODULES, Settings
 
 __all__ = ["SocialContract"]
 
 _ONE = 1 << constant("MES_SHIFT")
+_ALONE = Sizes(nodes=1, speed_max=0.0, memory_min=0)
 _log = logging.getLogger("ctl.social")
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What the other nodes, with this one, came to for a job."""
-
-    state: str = "free"  # "free", "slowed", "stopped"
-    why: str = ""
-    elsewhere: bool = False
 
 
 class SocialContract:
@@ -60,13 +51,13 @@ class SocialContract:
         self,
         scheduler: Scheduler,
         cgroups: JobCgroups,
-        settings: Callable[[], tuple[Policy, Mapping[str, Value]]],
+        settings: Settings,
         jobs: Callable[[], Iterable[Job]],
         seen: Callable[[], Input | None],
         tell: Callable[..., None],
         join: Join | None = None,
     ) -> None:
-        """`settings`: the policy and all knobs now; `seen`: user input, None while no sensor runs; `join`: peers.py."""
+        """`seen`: user input, None while no sensor runs; `join`: see `Join` of ctl/contract.py."""
         self.user = LocalUser()
         self.user_since = time.time()
         self.measured = 0.0  # million turns per second; 0: not measured yet
@@ -80,8 +71,8 @@ class SocialContract:
         self.tell = tell
         self._scheduler, self._cgroups = scheduler, cgroups
         self._settings, self._jobs, self._seen, self._join = settings, jobs, seen, join
-        self._others: tuple[int, float, int] = (1, 0.0, 0)  # nodes, fastest speed, least memory
-        self._told: dict[str, Told] = {}
+        self._others = _ALONE
+        self._told: dict[str, Decision] = {}  # what all nodes came to for a job
         self._slowed: dict[str, int] = {}  # jobs the kernel has as slowed: cgroup ids
         self._total = sysinfo.meminfo()["MemTotal"]
         self._swapping = Swapping()
@@ -119,12 +110,12 @@ class SocialContract:
         self.look_for_user()
         self._weigh()
         self._keep_slots()
-        if not self.on("memory"):
+        if not self._settings.on("memory"):
             self.memory, self.epoch = set_memory.State(), None
             self.pools.unlimit([job.jid for job in self._jobs()])
             self._want_stopped()
         async with self._joining:
-            if not self.on("events"):
+            if not self._settings.on("events"):
                 await self._leave()
             elif self.peers is None and self._join is not None:
                 await self._enter(self._join)
@@ -132,38 +123,32 @@ class SocialContract:
 
     # what is set
 
-    def on(self, module: str) -> bool:
-        """Whether a module of ctl.policy.MODULES is on."""
-        row, values = self._settings()
-        return is_on(row, module, values)
-
-    def _knob(self, name: str) -> Any:
-        return self._settings()[1][name]
-
     def _epoch_s(self) -> float:
-        return float(self._knob("epoch_ms")) / 1000
+        return self._settings.number("epoch_ms") / 1000
 
     def speed(self) -> float:
         """This node's, by the knob or as measured."""
-        return float(self._knob("speed")) or self.measured
+        return self._settings.number("speed") or self.measured
 
     def memory_size(self) -> int:
         """M of this node, bytes: by the knob, where part of it is held for good, or all there is."""
-        return (int(self._knob("memory_mb")) << 20) or self._total
+        return (int(self._settings.number("memory_mb")) << 20) or self._total
 
     def pool(self) -> int:
         """M_Paral, bytes."""
-        least = min(self.memory_size(), self._others[2] or self.memory_size())
-        return set_memory.pool_size(least, float(self._knob("share_l")))
+        least = min(self.memory_size(), self._others.memory_min or self.memory_size())
+        return set_memory.pool_size(least, self._settings.number("share_l"))
 
     # local user
 
     def look_for_user(self) -> None:
         """Is there a local user now? Called when there was input, when it was long ago, and when a knob changed."""
-        values = self._settings()[1]
         before = self.user
         self.user = local_user.decide(
-            str(values["local_user"]), self._seen(), float(values["local_idle_s"] or 0), time.monotonic_ns()
+            self._settings.word("local_user"),
+            self._seen(),
+            self._settings.number("local_idle_s"),
+            time.monotonic_ns(),
         )
         if self.user.until is not None:
             self._later("user", max(0.001, self.user.until - time.monotonic()), self.look_for_user)
@@ -181,8 +166,11 @@ class SocialContract:
     def _keep_slots(self) -> None:
         """Slots, if they are wanted and there is a job to be stopped."""
         if not self._lifted:
-            wanted = self.on("slots") and any(self._jobs())
-            self.slots.keep(Period(self._knob("slot_run_ms"), self._knob("slot_stop_ms")) if wanted else None)
+            wanted = self._settings.on("slots") and any(self._jobs())
+            self.slots.keep(self._period() if wanted else None)
+
+    def _period(self) -> Period:
+        return Period(int(self._settings.number("slot_run_ms")), int(self._settings.number("slot_stop_ms")))
 
     def job_began(self, job: Job) -> None:
         """A job has its first task here."""
@@ -202,12 +190,12 @@ class SocialContract:
     def state(self, jid: str) -> tuple[str, str]:
         """What a job is to be here, "free", "slowed" or "stopped", and why."""
         if self.peers is not None:
-            told = self._told.get(jid, Told())
+            told = self._told.get(jid, Decision(jid, State.FREE))
             return told.state, told.why
         for stop in self.memory.stops:
             if stop.jid == jid:
                 return "stopped", stop.why
-        slowed = self.user.present and self.on("quantum")
+        slowed = self.user.present and self._settings.on("quantum")
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
     def _settle(self, job: Job) -> None:
@@ -261,7 +249,7 @@ class SocialContract:
             return
         peers, self.peers = self.peers, None
         self._told.clear()
-        self._others = (1, 0.0, 0)
+        self._others = _ALONE
         await peers.end()
         if not self._lifted:  # it goes on alone
             self._weigh()
@@ -269,27 +257,27 @@ class SocialContract:
 
     def _describe(self) -> None:
         if self.peers is not None and self.speed():
-            self.peers.describe(self.speed(), self.memory_size(), float(self._knob("share_l")))
+            self.peers.describe(self.speed(), self.memory_size(), self._settings.number("share_l"))
 
-    def decided(self, jid: str, state: str, why: str, elsewhere: bool) -> None:
-        """Listener: what a job is to be here."""
+    def apply(self, decision: Decision) -> None:
+        """`Local`: what a job is to be here."""
         if self.peers is None or self._lifted:
             return
-        self._told[jid] = Told(state, why, elsewhere)
+        self._told[decision.jid] = decision
         for job in self._jobs():
-            if job.jid == jid:
+            if job.jid == decision.jid:
                 self._settle(job)
 
-    def sizes(self, nodes: int, speed_max: float, memory_min: int) -> None:
-        """Listener: how the other nodes are."""
+    def sizes(self, sizes: Sizes) -> None:
+        """`Local`: how the other nodes are."""
         if not self._lifted:
-            self._others = (nodes, speed_max, memory_min)
+            self._others = sizes
             self._weigh()
 
     def _weigh(self) -> None:
         """W, and with it the kernel's quanta."""
         before = self.weight
-        self.weight = speed_weight(self.speed(), self._others[1])
+        self.weight = speed_weight(self.speed(), self._others.speed_max)
         self._scheduler.adjust(stretch=round(_ONE / self.weight))
         if self.weight != before:
             self.tell("weight", f"W is {self.weight:.2f}: quanta are {1 / self.weight:.2f} times as long")
@@ -307,13 +295,13 @@ class SocialContract:
         now = time.monotonic()
         self.shares.roll_over(now, *self._cgroups.cpu_ns())
         self.pools.keep()
-        if self.on("memory"):
+        if self._settings.on("memory"):
             self._set_memory(now)
 
     def _set_memory(self, now: float) -> None:
         before = self.memory.stops
         pool, jobs = self.pool(), list(self._jobs())
-        bound = mpl_bound(int(self._knob("mpl")), self.weight)
+        bound = mpl_bound(int(self._settings.number("mpl")), self.weight)
         seen = self._as_seen(jobs)
         paged_s, cost = self._swapping.look(now)
         free = sysinfo.meminfo()["MemAvailable"]
@@ -330,30 +318,36 @@ class SocialContract:
                 resident, swapped = self._cgroups.memory(job.jid)
             except (CoschedError, OSError):  # it ended this moment
                 continue
-            elsewhere = (told := self._told.get(job.jid)) is not None and told.state == "stopped" and told.elsewhere
+            elsewhere = self._stopped_elsewhere(job.jid)
             stopped = self.pools.stopped(job.jid)
             found.append(set_memory.Job(job.jid, resident, swapped, job.started, stopped, elsewhere))
         return tuple(found)
+
+    def _stopped_elsewhere(self, jid: str) -> bool:
+        """Whether another node wants this job stopped."""
+        told = self._told.get(jid)
+        if self.peers is None or told is None:
+            return False
+        return told.state is State.STOPPED and told.elsewhere(self.peers.node)
 
     # for people
 
     def report(self) -> dict[str, Any]:
         """What `ctl status --json` has as "contract"."""
-        values = self._settings()[1]
-        bound = mpl_bound(int(values["mpl"] or 0), self.weight)
+        bound = mpl_bound(int(self._settings.number("mpl")), self.weight)
         now = quanta(
-            float(values["quantum_ms"] or 0),
+            self._settings.number("quantum_ms"),
             self.weight,
-            float(values["share_l"] or 0),
-            on=self.on("quantum"),
+            self._settings.number("share_l"),
+            on=self._settings.on("quantum"),
             local_user=self.user.present,
         )
         jobs = list(self._jobs())
         stopped = [{"jid": job.jid, "why": self.state(job.jid)[1]} for job in jobs if self.pools.stopped(job.jid)]
         return {
-            "modules": {module: self.on(module) for module in MODULES},
+            "modules": {module: self._settings.on(module) for module in MODULES},
             "local_user": {"present": self.user.present, "why": self.user.why, "since": self.user_since},
-            "epoch": {"ms": values["epoch_ms"], "number": self.shares.epochs},
+            "epoch": {"ms": self._settings.knob("epoch_ms"), "number": self.shares.epochs},
             "speed": self.speed(),
             "weight": self.weight,
             "quantum": {

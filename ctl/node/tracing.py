@@ -59,7 +59,7 @@ class Tracing:
         """Pass some records on, so that others get their turn; none while nobody has room, the kernel counts those.
 
         Where there are more, as long as that took is the machine's: the agent runs before all others, and one that
-        never waits is ended (ctl/prompt.py).
+        never waits is ended (ctl/kernel/prompt.py).
         """
         if all(reader.full for reader in self.readers):
             self._rest(decisions, _PAUSE)

@@ -52,7 +52,7 @@ def source_version(schedulers: Path) -> str:
 
 def ensure_programs(image: Image) -> Path:
     """Return the directory of the benchmark programs and BPF objects of this directory, compiled."""
-    sources = sorted([*_HERE.glob("progs/*.[ch]"), *_HERE.glob("bpf/*.c")])
+    sources = sorted([*_HERE.glob("progs/*.[ch]"), *_HERE.glob("bpf/*.c"), REPO / "tests/progs/percentile.h"])
     parts = [part for source in sources for part in (source.name, source.read_bytes())]
     path = cache_dir() / f"bench-{content_key(image.key, *_CLANG, *_GCC, *parts)}"
     if not path.exists():

@@ -15,10 +15,11 @@ import os
 import sys
 from pathlib import Path
 
-from ctl import knob_values, policy
+from ctl import policy
 from ctl.kernel import knobs
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.scheduler import Scheduler
+from ctl.policy import values as knob_values
 
 __all__ = ["main"]
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ctl.node.protocol import Client
+from ctl.protocol import Client
 from tests.cluster.between import clock_error, compare_clocks, figures, judge, tell_time
 from tests.kselftest.sensor_input import keyboard, press
 

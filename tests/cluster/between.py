@@ -28,9 +28,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ctl.cluster.contract import Decision, State
 from ctl.cluster.membership import Files
 from ctl.cluster.relay import Relay
+from ctl.contract import Decision, State
 from ctl.percentile import percentile
 from tests.cluster.lab import until
 

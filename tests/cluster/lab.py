@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctl.cluster.broker import Broker
-from ctl.cluster.contract import Decision, Sizes, State
 from ctl.cluster.link import Link, Member
 from ctl.cluster.membership import Files, found, invite, join
 from ctl.cluster.relay import Relay
+from ctl.contract import Decision, Sizes, State
 
 __all__ = ["Host", "Lab", "Wire", "free_ports", "lab", "run", "until"]
 

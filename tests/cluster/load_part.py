@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ctl.cluster.contract import Decision, Sizes
 from ctl.cluster.link import Member
 from ctl.cluster.relay import Relay
+from ctl.contract import Decision, Sizes
 
 __all__ = ["LEASE", "Events", "Load", "Node", "Part", "Report", "quiet", "serve"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The relay as an agent has it (ctl/daemon_cluster.py), with another node, a real broker, and without one."""
+"""The relay as an agent has it (ctl/process/relay.py), with another node, a real broker, and without one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ctl.cluster.contract import State
-from ctl.daemon_cluster import join
+from ctl.contract import Decision, Peers, Sizes, State
 from ctl.errors import CoschedError
-from ctl.node.peers import Peers
+from ctl.process.relay import join
 from tests.cluster.lab import MIB, lab, run, until
 
 
@@ -26,11 +25,11 @@ class Agent:
         self.others = (0, 0.0, 0)
         self.told: list[str] = []
 
-    def decided(self, jid: str, state: str, why: str, elsewhere: bool) -> None:
-        self.states[jid], self.why = (state, elsewhere), why
+    def apply(self, decision: Decision) -> None:
+        self.states[decision.jid], self.why = (decision.state, decision.elsewhere("node1")), decision.why
 
-    def sizes(self, nodes: int, speed_max: float, memory_min: int) -> None:
-        self.others = (nodes, speed_max, memory_min)
+    def sizes(self, sizes: Sizes) -> None:
+        self.others = (sizes.nodes, sizes.speed_max, sizes.memory_min)
 
     def tell(self, kind: str, text: str, **_details: object) -> None:
         self.told.append(text)
@@ -46,7 +45,7 @@ async def joined(agent: Agent, directory: Path) -> Peers:
 def test_a_node_without_a_cluster_has_no_peers(tmp_path: Path) -> None:
     assert join(Agent(), tmp_path) is None
     asked = f"join(None, Path({str(tmp_path)!r})); assert 'nats' not in sys.modules"
-    script = f"import sys; from pathlib import Path; from ctl.daemon_cluster import join; {asked}"
+    script = f"import sys; from pathlib import Path; from ctl.process.relay import join; {asked}"
     subprocess.run([sys.executable, "-c", script], check=True)
 
 

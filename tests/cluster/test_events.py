@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from ctl.cluster.contract import Decision, Sizes, State
+from ctl.contract import Decision, Sizes, State
 from ctl.errors import CoschedError
 from ctl.percentile import percentile
 from tests.cluster.lab import MIB, lab, run, until

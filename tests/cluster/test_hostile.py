@@ -13,10 +13,11 @@ from dataclasses import replace
 import pytest
 
 from ctl.cluster import wire
-from ctl.cluster.contract import Event, Kind, State
 from ctl.cluster.directory import Hold, Size
+from ctl.cluster.events import Event, Kind
 from ctl.cluster.link import Link, LinkError
 from ctl.cluster.membership import Files, found, invite, join
+from ctl.contract import State
 from tests.cluster.lab import MIB, Host, Lab, lab, run, until
 
 

@@ -8,7 +8,7 @@ import asyncio
 import signal
 import time
 
-from ctl.cluster.contract import State
+from ctl.contract import State
 from tests.cluster.lab import MIB, Host, Lab, Wire, lab, run, until
 
 RIGHT_WITHIN = 5.0  # seconds

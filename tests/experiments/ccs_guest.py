@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ctl.percentile import percentile
 from tests import slurm
 from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, SlurmJob, together
@@ -29,6 +30,7 @@ from tests.experiments.ccs_plan import Case, Workload
 __all__ = ["main"]
 
 _SOURCES: Final = Path(__file__).resolve().parents[1] / "progs"
+_DEMO: Final = Path(__file__).resolve().parents[2] / "ctl/demo/progs"
 _NODES: Final = ("node1", "node2")
 _ALONE_S: Final = 8.0  # a local user that is measured alone
 _ROUNDS: Final = 30  # of comparing clocks
@@ -344,9 +346,8 @@ def _latencies(us: list[int]) -> dict[str, float]:
     """Of system calls, ms; without any user none."""
     if not us:
         return {}
-    ordered = sorted(us)
-    at = {name: ordered[min(len(ordered) - 1, len(ordered) * part // 100)] for name, part in (("p50", 50), ("p99", 99))}
-    return {**{name: value / 1000 for name, value in at.items()}, "max": ordered[-1] / 1000, "count": len(ordered)}
+    at = {"p50": percentile(us, 0.5), "p99": percentile(us, 0.99), "max": max(us)}
+    return {**{name: value / 1000 for name, value in at.items()}, "count": len(us)}
 
 
 def _compile() -> None:
@@ -357,8 +358,9 @@ def _compile() -> None:
     config.write_text("Host node*\n  ControlMaster auto\n  ControlPath /run/ssh-%C\n  ControlPersist yes\n")
     for kernel in plan.KERNELS:
         _run("mpicc.mpich", "-O2", "-o", str(plan.WORK / kernel), str(_SOURCES / f"nas/{kernel}.c"))
-    for name in ("local_user", "run_samples", "hold_memory", "brake"):
-        _run("gcc", "-O2", "-o", str(plan.WORK / name), str(_SOURCES / f"{name}.c"))
+    programs = [_SOURCES / f"{name}.c" for name in ("local_user", "run_samples", "brake")]
+    for source in (*programs, _DEMO / "hold_memory.c"):
+        _run("gcc", "-O2", "-o", str(plan.WORK / source.stem), str(source))
     _run("scp", "-O", "-q", "-r", str(plan.WORK), f"node2:{plan.WORK.parent}")
 
 

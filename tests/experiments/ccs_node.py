@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from ctl.demo.room import counters, find_locked, meminfo, push_out, settled, warm_agent
 from ctl.kernel.sysinfo import process_cpu_ms, thread_cpu_ms
-from ctl.node.protocol import Client, NotRunning
 from ctl.policy import MODULES
+from ctl.protocol import Client, NotRunning
 from tests.experiments.ccs_plan import WORK
 from vm.control import Control
 from vm.host import VmError

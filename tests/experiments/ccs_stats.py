@@ -16,15 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ctl.sim.intervals import student_t
+
 __all__ = ["FIGURES", "Figure", "Mean", "figures", "mean", "ratio"]
 
 Run = Mapping[str, Any]
-
-# Student's t for 95 %, two-sided, by degrees of freedom.
-_T: Final = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ def mean(values: Sequence[float]) -> Mean | None:
         return None
     if len(values) == 1:
         return Mean(values[0], None, 1)
-    t = _T[len(values) - 2] if len(values) - 2 < len(_T) else 1.96
+    t = student_t(len(values) - 1)
     return Mean(statistics.mean(values), t * statistics.stdev(values) / math.sqrt(len(values)), len(values))
 
 

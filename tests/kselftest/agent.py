@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from ctl import protocol
 from ctl.errors import CoschedError
 from ctl.kernel.cgroups import PARENT
-from ctl.node import protocol
 from tests.kselftest import ktap
 from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following, refused
 from tests.kselftest.node import disabled, loaded, spawned, state

@@ -24,8 +24,8 @@ from tests.kselftest.command import Follower, agent, asked, ctl, following, refu
 from tests.kselftest.node import spawned
 
 if TYPE_CHECKING:
-    from ctl.cluster.contract import Decision, Sizes
     from ctl.cluster.relay import Relay
+    from ctl.contract import Decision, Sizes
 
 _LEASE = 3.0  # seconds
 
@@ -117,7 +117,7 @@ async def _together(invitation: str) -> None:
 
 async def _partly(invitation: str) -> None:
     """Events off and on again; then the broker goes."""
-    from ctl.cluster import serve
+    from ctl.process import broker as serve
 
     node = Other()
     async with _other(node, invitation) as other:

@@ -13,14 +13,14 @@ a wait has a multiple of what it takes on an idle host, and a test is run again 
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -51,6 +51,7 @@ PATIENCE = 4  # so many times what it takes on an idle host may a wait take
 TIME_OUT_S = 300  # of a program that measures and ends by itself
 _TOLD = 60  # lines of the kernel's log that a failure shows
 _PROGRAMS = Path(__file__).parent / "progs"
+_COMPILED = Path("/run/kselftest")  # programs, for all test files of this boot: gcc takes seconds on an emulated CPU
 
 
 class Skip(Exception):
@@ -100,12 +101,16 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> No
         time.sleep(0.02)
 
 
-@cache
 def program(name: str, *options: str) -> str:
-    """Path of a C program of progs/, compiled now. Options go to gcc: "-lpthread"."""
-    binary = Path(tempfile.mkdtemp(prefix="kselftest-")) / name
+    """Path of a C program of progs/, compiled at most once in a boot. Options go to gcc: "-lpthread"."""
     source = _PROGRAMS / f"{name}.c"
-    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(binary), str(source), *options], check=True)
+    key = hashlib.sha256(repr((source.read_bytes(), options)).encode()).hexdigest()[:12]
+    binary = _COMPILED / f"{name}-{key}"
+    if not binary.exists():
+        _COMPILED.mkdir(parents=True, exist_ok=True)
+        made = binary.with_suffix(f".{os.getpid()}")  # a compiler that is killed leaves no half program to the next
+        subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(made), str(source), *options], check=True)
+        made.rename(binary)
     return str(binary)
 
 

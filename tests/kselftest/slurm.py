@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ctl import protocol
 from ctl.kernel import trace
-from ctl.node import protocol
 from tests import slurm
 from tests.kselftest import ktap
 from tests.kselftest.command import TIMEOUT, agent, refused

@@ -9,7 +9,7 @@ import json
 import socket
 import time
 
-from ctl.node import protocol
+from ctl import protocol
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl
 from tests.kselftest.node import spawned

@@ -7,7 +7,7 @@
  */
 #include <sys/mman.h>
 
-#include "common.h"
+#include "../../ctl/demo/progs/common.h"
 
 int main(int argc, char **argv)
 {

@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common.h"
+#include "../../ctl/demo/progs/common.h"
 
 #define INTERACTIONS 4
 #define MAX_LATENCIES (1 << 16)

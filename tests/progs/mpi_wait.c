@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "percentile.h"
+
 static double cpu_now(void)
 {
 	struct timespec now;
@@ -94,7 +96,7 @@ int main(int argc, char **argv)
 			sum += took[i];
 		qsort(took, rounds, sizeof(*took), by_size);
 		printf("{\"mean_ms\": %.3f, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"waited_s\": %.3f, \"cpu_s\": %.3f, "
-		       "\"hog_s\": %.3f}\n", sum / rounds, took[rounds / 2], took[rounds * 99 / 100], began, cpu, hog);
+		       "\"hog_s\": %.3f}\n", sum / rounds, took[rank_of(rounds, 50)], took[rank_of(rounds, 99)], began, cpu, hog);
 	}
 	MPI_Finalize();
 	return 0;

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common.h"
+#include "../../ctl/demo/progs/common.h"
 
 #define MOST	64
 #define MOST_JOBS	10

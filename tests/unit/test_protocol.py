@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctl import protocol
 from ctl.errors import CoschedError
-from ctl.node import protocol
 
 
 def refusal(line: bytes) -> CoschedError:

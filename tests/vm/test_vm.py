@@ -308,7 +308,7 @@ def test_a_key_pressed_in_the_monitor_is_sensed(tmp_path: Path) -> None:
 _USER = """
 import subprocess, sys
 sys.path.insert(0, "/src")
-from ctl.node.protocol import Client
+from ctl.protocol import Client
 subprocess.run(["ctl", "load", "--policy", "ccs"], check=True, stdout=subprocess.DEVNULL)
 with Client() as agent:
     events = agent.stream("follow")

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "bench.h"
+#include "../../progs/percentile.h"
 
 /* Hogs begin together, when the parent opens the gate: it would hardly get to fork beside those it has. */
 static void hog(const char *procs, volatile int *started, const int gate[2])
@@ -53,7 +54,7 @@ static void report(long long *late, long n, long long switched)
 		sum += late[i];
 	qsort(late, n, sizeof(*late), order);
 	printf("{\"value\": %.0f, \"p50\": %lld, \"p99\": %lld, \"max\": %lld, \"samples\": %ld, \"switches\": %.3f}\n",
-	       sum / n, late[n / 2], late[n * 99 / 100], late[n - 1], n, (double)switched / n);
+	       sum / n, late[rank_of(n, 50)], late[rank_of(n, 99)], late[n - 1], n, (double)switched / n);
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../../progs/percentile.h"
+
 static int later(const void *a, const void *b)
 {
 	return *(const long *)a - *(const long *)b;
@@ -37,6 +39,6 @@ int main(int argc, char **argv)
 		due = now;
 	}
 	qsort(late, n, sizeof(*late), later);
-	printf("%ld %ld %ld\n", sum / n, late[n * 99 / 100], late[n - 1]);
+	printf("%ld %ld %ld\n", sum / n, late[rank_of(n, 99)], late[n - 1]);
 	return 0;
 }

@@ -25,7 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "../common.h"
+#include "../../../ctl/demo/progs/common.h"
 
 #define GATE_POLL_US 20000
 #define AGENT "/run/cosched/agent.sock"

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl cluster`: found a cluster, invite nodes, join, leave, run its broker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import Any
+
+import click
+
+from ctl.cli.common import JSON, Group, emit, print_event, table
+from ctl.errors import FAILED, USAGE, CoschedError
+
+__all__ = ["cluster", "events", "show_cluster"]
+
+# Kinds that `ctl events` prints
+_EVENTS = ("follow", "event", "cluster", "local_user", "stop", "weight", "agent", "lost")
+_MIB = 1 << 20
+
+
+@click.group(cls=Group)
+def cluster() -> None:
+    """Make nodes cooperate: a job that one slows down or stops is slowed down or stopped on all that hold it.
+
+    \b
+    Examples:
+    ctl cluster init                  on the first node; prints the line that joins the next
+    ctl cluster join cosched1-…       on the next node
+    ctl cluster invite node3          on the first node again, for the one after
+    """
+
+
+@cluster.command()
+@click.option("--node", "name", metavar="NAME", help="what this node is called  [default: its host name]")
+@click.option("--address", metavar="HOST[:PORT]", help="where other nodes reach this one  [default: found out, :4222]")
+@click.option(
+    "--broker",
+    "others",
+    metavar="NODE=HOST[:PORT]",
+    multiple=True,
+    help="another node that is to run a broker; with two of these any one of the three may fail",
+)
+@click.option("--next", "following", metavar="NAME", help="the node to invite first  [default: node1 -> node2]")
+@click.option("--no-start", is_flag=True, help="do not start the broker; a service runs `ctl cluster serve`")
+@JSON
+def init(
+    name: str | None, address: str | None, others: tuple[str, ...], following: str | None, no_start: bool, as_json: bool
+) -> None:
+    """Found a cluster on this node, start its broker, and print the line that joins the next node.
+
+    Writes the cluster's secrets to /etc/cosched/cluster. The line contains the next node's key: whoever has it is that
+    node. Send it over ssh.
+
+    \b
+    Examples:
+      ctl cluster init
+      ctl cluster init --node lab1 --address 10.0.0.1 --broker lab2=10.0.0.2 --broker lab3=10.0.0.3
+    """
+    from ctl.cluster.membership import Files, default_name, found, invite, next_name
+    from ctl.process import broker as serve
+
+    files = Files()
+    name = name or default_name()
+    brokers = dict(_pair(other) for other in others)
+    following = following or next(iter(brokers), next_name(name))
+    found(files, name, address or _own_address(), brokers)
+    line = f"ctl cluster join {invite(files, following)}"
+    if not no_start:
+        serve.start(files)
+
+    def people() -> None:
+        click.echo(f"this node is {name}; on {following} run:", err=True)
+        click.echo(line)
+
+    emit({"node": name, "next": following, "join": line}, as_json, people)
+
+
+@cluster.command("invite")
+@click.argument("name", metavar="NODE")
+@JSON
+def invite_(name: str, as_json: bool) -> None:
+    """Print the line that joins another node; a node may be invited again, and gets a new key.
+
+    \b
+    Examples:
+      ctl cluster invite lab4
+      ctl cluster invite lab4 | ssh lab4 ctl cluster join -
+    """
+    from ctl.cluster.membership import Files, invite
+
+    line = f"ctl cluster join {invite(Files(), name)}"
+    emit({"node": name, "join": line}, as_json, lambda: click.echo(line))
+
+
+@cluster.command("join")
+@click.argument("invitation", metavar="INVITATION")
+@click.option("--no-start", is_flag=True, help="do not start the broker, if this node runs one")
+@JSON
+def join_(invitation: str, no_start: bool, as_json: bool) -> None:
+    """Become a node of a cluster; INVITATION is what `ctl cluster invite` printed, or - to read it.
+
+    \b
+    Example:
+      ctl cluster join -  < line
+    """
+    from ctl.cluster.membership import Files, join
+    from ctl.process import broker as serve
+
+    if invitation == "-":
+        invitation = sys.stdin.read(1 << 17).strip().removeprefix("ctl cluster join ")
+    files = Files()
+    member = join(files, invitation)
+    if not no_start:
+        serve.start(files)
+    servers = ", ".join(member.servers)
+    emit(
+        {"node": member.name, "brokers": list(member.servers)},
+        as_json,
+        lambda: click.echo(f"this node is {member.name} of the cluster of {servers}"),
+    )
+
+
+@cluster.command()
+@JSON
+def leave(as_json: bool) -> None:
+    """Leave the cluster: end this node's broker, and forget its key.
+
+    On the node where the cluster was founded nobody can be invited afterwards.
+    """
+    from ctl.cluster.membership import Files
+    from ctl.cluster.membership import leave as forget
+    from ctl.process import broker as serve
+
+    serve.stop()
+    forget(Files())
+    emit({"node": None}, as_json, lambda: click.echo("this node is in no cluster"))
+
+
+@cluster.command()
+@click.option("--ready-fd", type=int, hidden=True)
+def serve(ready_fd: int | None) -> None:
+    """Run this node's broker in the foreground, as a service manager wants it; ends on SIGTERM."""
+    from ctl.cluster.membership import Files
+    from ctl.process import broker as service
+
+    def ready() -> None:
+        if ready_fd is not None:
+            os.write(ready_fd, b"r")
+            os.close(ready_fd)
+
+    service.start_log()
+    service.serve(Files(), ready)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, address = text.partition("=")
+    if not sign:
+        raise CoschedError(f"{text!r} names no broker: write NODE=HOST, as in lab2=10.0.0.2", USAGE)
+    return name, address
+
+
+def _own_address() -> str:
+    """The address from which this node reaches others; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # RFC 5737: an address for documentation
+            return str(probe.getsockname()[0])
+        except OSError:
+            raise CoschedError("this node has no address that others could reach: give --address HOST", USAGE) from None
+
+
+@click.command()
+@JSON
+def events(as_json: bool) -> None:
+    """Print what nodes tell each other, and what this one does about it, from now on, until interrupted.
+
+    LOCAL_U, NO_LOCAL, STOP and RESUME of every node that holds a job of this one; local users; jobs that are stopped
+    and go on here; the connection to the broker; what was dropped, and why.
+
+    \b
+    Examples:
+      ctl events
+      ctl events --json
+    """
+    from ctl.monitor.follow import follow
+
+    for event in follow():
+        if event["kind"] in _EVENTS:
+            print_event(event, as_json)
+
+
+def show_cluster(as_json: bool) -> None:
+    """Print what this node knows of its cluster. Raises CoschedError where it is in none."""
+    from ctl.protocol import Client
+
+    with Client() as agent:
+        answer = agent.call("status")["contract"]
+    known = answer["cluster"]
+    if known is None:
+        events_on = answer["modules"]["events"]
+        way = "`ctl cluster init` founds one" if events_on else "the events are off: `ctl set events=on`"
+        raise CoschedError(f"this node works alone: {way}", FAILED)
+    emit(known, as_json, lambda: _print_cluster(known))
+
+
+def _print_cluster(known: dict[str, Any]) -> None:
+    broker = known["broker"] or "not connected: this node decides alone"
+    click.echo(f"node {known['node']}, incarnation {known['incarnation']}, broker {broker}")
+    table(
+        ("node", "speed", "memory MiB", "L"),
+        [
+            (node["node"], f"{node['speed']:.3g}", f"{node['memory'] / _MIB:.0f}", f"{node['share_l']:g}")
+            for node in known["nodes"]
+        ],
+        right=("speed", "memory MiB", "L"),
+        empty="no node's size is known",
+    )
+    jobs = [
+        (job["jid"], job["user"], job["state"], ", ".join([known["node"], *job["nodes"]]), job["why"])
+        for job in known["jobs"]
+    ]
+    table(("job", "user", "state", "nodes", "why"), jobs, empty="no jobs here")
+    for name, counts in (("messages", known["counts"]), ("dropped", known["dropped"])):
+        if counts:
+            click.echo(f"{name}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl`: the command line. Commands are thin; the work is in ctl/process/daemon.py, ctl/node and ctl/monitor.
+
+Imports are late on purpose: an emulated CPU needs a second for rich and for pyroute2, and `ctl get` needs neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from ctl import policy
+from ctl.cli.common import JSON, Group, emit, settings, table
+from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.policy import values as knob_values
+
+__all__ = ["cli", "main"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_PACKAGE = {"nats": "nats-py"}  # of modules that are called otherwise
+
+
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 done, 1 it failed, 2 the request was wrong and nothing was changed.",
+)
+def cli() -> None:
+    """Coschedule the parallel jobs of this node beside its local users.
+
+    \b
+    ctl load --policy csm             the kernel orders its ready queues by CSM from now on
+    ctl run --job sim -- mpiexec …    run a command as a job
+    ctl top                           watch it
+    ctl unload                        back to the kernel's own scheduler
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 1 failed, 2 wrong request."""
+    try:
+        result = cli.main(args=arguments, prog_name="ctl", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except CoschedError as error:
+        click.echo(f"Error: {error}", err=True)
+        return error.status
+    except ModuleNotFoundError as error:
+        package = _PACKAGE.get(error.name or "", error.name)
+        click.echo(f"Error: this needs Python's {error.name}, which is missing: pip install {package}", err=True)
+        return FAILED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return USAGE
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # the reader of our output has seen enough; click, too, makes this a 1 without a word
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def policy_option(required: bool) -> Callable[[F], F]:
+    """--policy P, --set KNOB=VALUE."""
+
+    def add(function: F) -> F:
+        option = click.option(
+            "--policy",
+            "-p",
+            "name",
+            metavar="POLICY",
+            required=required,
+            default=None if required else policy.DEFAULT_POLICY,
+            show_default=not required,
+            help="how the ready queues are ordered; `ctl policies` lists them",
+        )
+        return option(settings(function))
+
+    return add
+
+
+def _options(name: str, assignments: tuple[str, ...]) -> Any:
+    """What to start an agent with, checked. Raises CoschedError (status 2)."""
+    from ctl.process.daemon import Options
+
+    return Options(policy.find_policy(name).name, knob_values.parse_assignments(assignments))
+
+
+@cli.command()
+@policy_option(required=True)
+@JSON
+def load(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
+    """Load the in-kernel scheduler and start its agent.
+
+    Returns when the kernel runs it and the sensors observe (they compile for a second or two; --set sensors=off
+    does without). If anything fails, the kernel is on its own scheduler, and the reason is told.
+
+    \b
+    Examples:
+      ctl load --policy csm
+      ctl load --policy csm --set mno=4 --set quantum_ms=10
+      ctl load --policy rr --set sensors=off
+    """
+    from ctl.process.daemon import start
+
+    answer = start(_options(name, assignments))
+
+    def people() -> None:
+        click.echo(
+            f"policy {answer['policy']} (rule {answer['rule']}) enabled after {answer['enabled_s']:.2f} s, "
+            f"ready after {answer['ready_s']:.2f} s; sensors {answer['sensors']}, agent pid {answer['pid']}"
+        )
+
+    emit(answer, as_json, people)
+
+
+@cli.command()
+@policy_option(required=False)
+def agent(name: str, assignments: tuple[str, ...]) -> int:
+    """Run the agent in the foreground, as a service manager wants it.
+
+    Loads the scheduler, tells the service manager (sd_notify), and unloads it on SIGTERM.
+
+    \b
+    Example:
+      ctl agent --policy csm --set mno=4
+    """
+    from ctl.process.daemon import foreground
+
+    return foreground(_options(name, assignments))
+
+
+@cli.command()
+@JSON
+def unload(as_json: bool) -> None:
+    """Unload the scheduler and end its agent; jobs run on under the kernel's own scheduler.
+
+    An agent that does not answer is ended by force, and what a killed one left is cleaned up.
+
+    \b
+    Example:
+      ctl unload
+    """
+    from ctl.process.daemon import stop
+
+    stop()
+    emit({"loaded": False}, as_json, lambda: click.echo("unloaded: the kernel is back on its own scheduler"))
+
+
+@cli.command()
+@click.argument("name", metavar="POLICY")
+@settings
+@JSON
+def switch(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
+    """Change the policy of the running scheduler, without ever falling back to the kernel's own.
+
+    \b
+    Examples:
+      ctl switch rr
+      ctl switch csm-bounded --set mno=8
+    """
+    row = policy.find_policy(name)
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
+    from ctl.protocol import Client
+
+    with Client() as connection:
+        answer = connection.call("switch", policy=row.name, knobs=values)
+    emit(answer, as_json, lambda: click.echo(f"policy {answer['policy']} (rule {answer['rule']})"))
+
+
+@cli.command()
+@click.argument("knob", required=False)
+@JSON
+def get(knob: str | None, as_json: bool) -> None:
+    """Print the value of a knob, or of all.
+
+    \b
+    Examples:
+      ctl get mno
+      ctl get --json
+    """
+    if knob is not None:
+        policy.find_knob(knob)
+    from ctl.protocol import Client
+
+    with Client() as connection:
+        values: dict[str, Any] = connection.call("get")
+    if knob is not None:
+        emit({knob: values[knob]}, as_json, lambda: click.echo(_word(values[knob])))
+        return
+    rows = [(name, _word(value), policy.KNOBS[name].unit) for name, value in values.items()]
+    emit(values, as_json, lambda: table(("knob", "value", "unit"), rows, right=("value",)))
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@cli.command("set")
+@click.argument("assignments", metavar="KNOB=VALUE…", nargs=-1, required=True)
+@JSON
+def set_(assignments: tuple[str, ...], as_json: bool) -> None:
+    """Change knobs of the running scheduler: all of them in one step, or, if one is wrong, none.
+
+    \b
+    Examples:
+      ctl set mno=4
+      ctl set mnol=2 mnod=20 overload=on
+    """
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
+    from ctl.protocol import Client
+
+    with Client() as connection:
+        now: dict[str, Any] = connection.call("set", knobs=values)
+    changed = {name: now[name] for name in values}
+    emit(now, as_json, lambda: click.echo(", ".join(f"{k} = {_word(v)}" for k, v in changed.items())))
+
+
+@cli.command()
+@JSON
+def policies(as_json: bool) -> None:
+    """List the policies, and the knobs with range and default.
+
+    \b
+    Example:
+      ctl policies
+    """
+    columns = ("name", "rule", "meaning", "modules", "reference")
+    rows = [(p.name, p.rule, p.meaning, knob_values.modules(p), p.reference) for p in policy.POLICIES.values()]
+    knobs = [(k.name, k.range, _word(k.default), k.meaning, k.reference) for k in policy.KNOBS.values()]
+    everything = {
+        "policies": [dict(zip(columns, row, strict=True)) for row in rows],
+        "knobs": [
+            {
+                "name": k.name,
+                "range": k.range,
+                "unit": k.unit,
+                "default": k.default,
+                "live": k.live,
+                "meaning": k.meaning,
+                "reference": k.reference,
+            }
+            for k in policy.KNOBS.values()
+        ],
+    }
+
+    def people() -> None:
+        table(("policy", "insert rule", "order of the ready queue", "contract", "source"), rows)
+        click.echo()
+        table(("knob", "allowed", "default", "meaning", "source"), knobs)
+
+    emit(everything, as_json, people)
+
+
+def _register() -> None:
+    """The commands of the other files, which need `cli`'s group and nothing else of it."""
+    from ctl.cli import cluster, jobs, sim, watch
+
+    for command in (
+        watch.status,
+        watch.trace,
+        watch.top,
+        jobs.run,
+        jobs.jobs,
+        jobs.tasks,
+        cluster.cluster,
+        cluster.events,
+        sim.sim,
+    ):
+        cli.add_command(command)
+
+
+_register()
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl sim workload`: what is in a job log, and logs of a workload model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctl.cli.common import JSON, emit, table
+from ctl.errors import USAGE, CoschedError
+
+if TYPE_CHECKING:
+    from ctl.sim.workloads.swf import Log
+
+__all__ = ["workload"]
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path), required=False)
+@click.option("--skip-malformed", is_flag=True, help="leave malformed lines out and count them, instead of refusing")
+@click.option("--generate", type=click.Choice(["lublin"]), help="make a log by this model instead of reading one")
+@click.option("--jobs", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="to generate")
+@click.option("--nodes", type=click.IntRange(1, 1_000_000), default=128, show_default=True, help="of the machine")
+@click.option("--kind", type=click.Choice(["all", "batch", "interactive"]), default="all", show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**63), default=1, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="write the log here; .gz is compressed")
+@JSON
+def workload(
+    log: Path | None,
+    skip_malformed: bool,
+    generate: str | None,
+    jobs: int,
+    nodes: int,
+    kind: str,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Read a job LOG (Standard Workload Format) and say what is in it; or generate one.
+
+    \b
+    Examples:
+      ctl sim workload log.swf.gz
+      ctl sim workload --generate lublin --jobs 5000 --nodes 16 --out lublin.swf
+    """
+    from ctl.sim.workloads import summary, swf
+
+    if (log is None) == (generate is None):
+        raise CoschedError("give a LOG to read, or --generate lublin, and not both", USAGE)
+    found = swf.read(log, skip_malformed) if log else summary.lublin_log(seed, jobs, nodes, kind)
+    if out is not None:
+        swf.write(out, found)
+    said = summary.summary(found)
+    emit(said, as_json, lambda: _show(found, said))
+
+
+def _show(log: Log, said: dict[str, Any]) -> None:
+    rows = [(name, _text(value)) for name, value in said.items()]
+    table(("measured", "value"), rows, right=("value",))
+    for line in log.skipped[:5]:
+        click.echo(f"skipped: {line}", err=True)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_text(of)}" for name, of in value.items())
+    return "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

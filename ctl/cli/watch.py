@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl status`, `ctl trace`, `ctl top`: what is going on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ctl.cli.common import JSON, emit, print_event
+from ctl.errors import FAILED, USAGE, CoschedError
+
+__all__ = ["status", "top", "trace"]
+
+_DUMP_LINES = 8  # of the kernel's dump, shown by status; the rest is in the log
+_MIB = 1 << 20
+
+
+@click.command()
+@click.option("--follow", "-f", is_flag=True, help="print what happens from now on, until interrupted")
+@click.option("--cluster", "of_cluster", is_flag=True, help="the cluster's nodes, and the jobs that this one holds")
+@JSON
+def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
+    """Tell whether the scheduler is loaded, how it is set, and if not, why it ended.
+
+    With --follow: every sched_ext scheduler that comes or goes (ours or another's), overload, jobs and their processes,
+    changes of policy and knobs, one line each (with --json, one object each).
+
+    \b
+    Examples:
+      ctl status
+      ctl status --follow
+      ctl status --cluster --json
+    """
+    if follow and of_cluster:
+        raise CoschedError("--follow and --cluster are two things: `ctl events` follows the cluster", USAGE)
+    if of_cluster:
+        from ctl.cli.cluster import show_cluster
+
+        show_cluster(as_json)
+    elif follow:
+        from ctl.monitor.follow import follow as events
+
+        for event in events():
+            print_event(event, as_json)
+    else:
+        answer = _status()
+        emit(answer, as_json, lambda: _print_status(answer))
+
+
+def _status() -> dict[str, Any]:
+    """The agent's own status, or what can be said without an agent."""
+    from ctl.protocol import Client, NotRunning
+
+    try:
+        with Client() as agent:
+            answer: dict[str, Any] = agent.call("status")
+            return answer
+    except NotRunning:
+        from ctl.kernel import sysinfo
+        from ctl.process import run_files
+
+        known = sysinfo.has_sched_ext()
+        return {
+            "loaded": False,
+            "policy": None,
+            "sched_ext": {
+                "state": sysinfo.scx_state() if known else "not in this kernel",
+                "ops": sysinfo.scx_ops() if known else None,
+            },
+            "agent": None,
+            "died": run_files.left_behind(),
+            "last_exit": run_files.last_exit(),
+        }
+
+
+def _print_status(answer: dict[str, Any]) -> None:
+    scx = answer["sched_ext"]
+    kernel = f"sched_ext {scx['state']}" + (f", scheduler {scx['ops']}" if scx["ops"] else "")
+    if answer["loaded"]:
+        lines = [*_loaded(answer), ("kernel", kernel)]
+    else:
+        lines = [("loaded", "no"), ("kernel", kernel), *_why_not(answer)]
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        first, *rest = text.splitlines() or [""]
+        label = click.style(name.ljust(width), bold=True)
+        click.echo(f"{label}  {first}")
+        for line in rest:
+            click.echo(" " * (width + 2) + line)
+
+
+def _loaded(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    agent, sensors, trace = answer["agent"], answer["sensors"], answer["trace"]
+    yield "loaded", "yes"
+    yield "policy", f"{answer['policy']} (rule {answer['rule']})"
+    changed = ", ".join(f"{name}={value}" for name, value in answer["changed"].items())
+    yield "knobs", changed or "all at their defaults"
+    yield "overload", _overload(answer["overload"])
+    yield "contract", _contract(answer["contract"], float(answer["knobs"]["share_l"]))
+    yield "sensors", sensors["state"] + (f": {sensors['reason']}" if sensors["reason"] else "")
+    yield "jobs", ", ".join(answer["jobs"]) or "none"
+    counted = {name: value for name, value in answer["counters"].items() if value}
+    yield "counters", _columns([f"{value} {name.replace('_', ' ')}" for name, value in counted.items()])
+    yield "trace", f"{trace['readers']} readers, {trace['recorded']} decisions recorded, {trace['lost']} lost"
+    yield "agent", f"pid {agent['pid']}, up {_duration(agent['uptime_s'])}"
+
+
+def _overload(now: dict[str, Any]) -> str:
+    state = "overloaded" if now["effective"] else "not overloaded"
+    lines = [f"{state} ({now['mode']}): {now['why']}"]
+    numbers = [f"Mem {now['mem'] / _MIB:.0f} MiB, M {now['m'] / _MIB:.0f} MiB"]
+    if now["swapins_s"] is not None:
+        numbers.append(f"{now['swapins_s']:.0f} swap-ins/s, {now['refaults_s']:.0f} refaults/s")
+    if now["psi_some"] is not None:
+        numbers.append(f"PSI some {now['psi_some']:.1f} % full {now['psi_full']:.1f} % of the last 10 s")
+    return "\n".join([*lines, "; ".join(numbers)])
+
+
+def _contract(now: dict[str, Any], share_l: float) -> str:
+    """The social contract: who is here, what is set, what came of it."""
+    user, quantum, memory, cluster = now["local_user"], now["quantum"], now["memory"], now["cluster"]
+    modules = ", ".join(f"{name} {'on' if on else 'off'}" for name, on in now["modules"].items())
+    achieved = "no CPU time used" if quantum["achieved_share"] is None else f"{quantum['achieved_share']:.0%} achieved"
+    lines = [
+        f"{modules}; local user {'present' if user['present'] else 'absent'}: {user['why']}",
+        f"quanta: local {quantum['local_ms']:g} ms, parallel {quantum['parallel_ms']:g} ms (L {share_l:g}, "
+        f"W {now['weight']:.2f}, speed {now['speed']:g})",
+        f"CPU of jobs: {quantum['set_share']:.0%} set for one task beside one local, {achieved} in epoch "
+        f"{now['epoch']['number']} ({now['epoch']['ms']} ms)",
+    ]
+    if memory["used"] is not None:
+        held = ", held to it" if memory["held"] else ""
+        bound = f", of at most {memory['mpl_max']}" if memory["mpl_max"] else ""
+        lines.append(
+            f"memory of jobs: {memory['used'] / _MIB:.0f} of {memory['pool'] / _MIB:.0f} MiB{held}, "
+            f"{memory['paged_s']:.0f} pages/s come back; {memory['mpl_now']} jobs run{bound}"
+        )
+    if now["slots"] is not None:
+        lines.append(_slots(now["slots"]))
+    lines += [f"job {one['jid']} stopped: {one['why']}" for one in memory["stopped"]]
+    if cluster is not None:
+        lines.append(f"cluster: {cluster['node']}, broker {cluster['broker'] or 'not connected'}")
+    return "\n".join(lines)
+
+
+def _slots(now: dict[str, Any]) -> str:
+    """Explicit coscheduling: the slots, how well they are kept, and how far other nodes can be off."""
+    late = "" if now["late_ms"] is None else f", {now['late_ms']:.1f} ms late, at most {now['latest_ms']:.1f}"
+    missed = f", {now['missed']} missed" if now["missed"] else ""
+    error = now["clock_error_ms"]
+    clock = "no time service keeps this clock" if error is None else f"this clock is at most {error:.1f} ms off"
+    return f"slots: jobs run {now['run_ms']} ms, are stopped {now['stop_ms']} ms{late}{missed}; {clock}"
+
+
+def _why_not(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from ctl.process.run_files import LOG
+
+    if answer["died"]:
+        yield "agent", answer["died"]
+    ended = answer["last_exit"]
+    if ended is None:
+        if not answer["died"]:
+            yield "agent", "not running: start it with `ctl load --policy csm`"
+        return
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ended["time"]))
+    yield "ended", f"{when}, policy {ended['policy']}, agent pid {ended['pid']}: {ended['why']}"
+    record = ended.get("exit")
+    if not record:
+        return
+    yield "reason", f"{record['reason'] or 'none given'} (kind {record['kind_name']}, code {record['code']:#x})"
+    if record["msg"]:
+        yield "message", record["msg"]
+    dump = record["dump"].strip().splitlines()
+    if dump:
+        more = [f"… {len(dump) - _DUMP_LINES} more lines in {LOG}"] if len(dump) > _DUMP_LINES else []
+        yield "dump", "\n".join(dump[:_DUMP_LINES] + more)
+
+
+def _columns(words: list[str], to_a_line: int = 5) -> str:
+    if not words:
+        return "all 0"
+    return "\n".join(", ".join(chunk) for chunk in _chunks(words, to_a_line))
+
+
+def _chunks(words: list[str], size: int) -> Iterator[list[str]]:
+    rest = iter(words)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+@click.command()
+@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="end after N decisions")
+@click.option(
+    "--raw",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="write the kernel's records to FILE instead of printing",
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="print the records of a FILE that --raw wrote; needs no agent",
+)
+@JSON
+def trace(count: int | None, raw: Path | None, source: Path | None, as_json: bool) -> None:
+    """Print every insertion into a ready queue: who came, where it went, whom it overtook.
+
+    Decisions are recorded only while somebody reads them. Lost ones are counted at the end, on stderr.
+
+    \b
+    Examples:
+      ctl trace --count 20
+      ctl trace --json --count 1000 > decisions.jsonl
+      ctl trace --raw decisions.bin --count 100000
+      ctl trace --from decisions.bin --json
+    """
+    if raw is not None and (as_json or source is not None):
+        raise CoschedError("--raw writes a file and prints nothing: leave out --json and --from", USAGE)
+    from ctl.kernel import trace as records
+
+    if source is not None:
+        with source.open("rb") as stream:
+            _show(records.up_to(count, records.unpack(stream)), as_json)
+        return
+    from ctl.monitor.decisions import Lost
+    from ctl.protocol import Client
+
+    with Client() as agent:
+        lost = Lost()
+        taken = records.up_to(count, lost.watch(agent.stream_raw("trace")))
+        try:
+            if raw is not None:
+                written = records.write_file(raw, taken)
+                click.echo(f"{written} decisions in {raw}", err=True)
+            else:
+                written = _show(taken, as_json)
+        except KeyboardInterrupt:
+            return
+        finally:
+            if lost.count:
+                click.echo(f"{lost.count} decisions were lost: the reader is slower than the kernel", err=True)
+    if count is not None and written < count:
+        raise CoschedError(f"the agent ended after {written} of {count} decisions: see `ctl status`", FAILED)
+
+
+def _show(stream: Iterable[bytes], as_json: bool) -> int:
+    """Print decisions as they come; returns their number."""
+    from ctl.kernel.trace import decode, is_decision
+    from ctl.monitor.decisions import sentence
+
+    shown = 0
+    live = sys.stdout.isatty()
+    for record in filter(is_decision, stream):
+        decision = decode(record)
+        sys.stdout.write((json.dumps(decision) if as_json else sentence(decision)) + "\n")
+        shown += 1
+        if live:
+            sys.stdout.flush()
+    sys.stdout.flush()
+    return shown
+
+
+@click.command()
+@click.option("--interval", "-i", type=float, metavar="S", help="seconds between two frames [default: 1]")
+@click.option("--count", "-n", type=int, metavar="N", help="print N frames as text and end")
+@JSON
+def top(interval: float | None, count: int | None, as_json: bool) -> None:
+    """Show the ready queues, jobs and overload, live; q quits.
+
+    Where the output is not a terminal: one frame as text, or --count of them.
+
+    \b
+    Examples:
+      ctl top
+      ctl top --count 3 --interval 0.5 > frames.txt
+    """
+    from ctl.monitor.top import run
+
+    run(interval=interval, count=count, as_json=as_json)

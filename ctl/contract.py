@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The types that several rooms share, so that none of these rooms has to know another.
+
+    State, Decision, Sizes, Local, Peers    between a node's agent and the cluster: told, and tells
+    View and its parts                      between the agent and the dashboard: the answer of `view`
+
+The agent fills a `View`, the dashboard draws it and asks for nothing else. All keys are always present unless marked
+NotRequired; a value nobody knows is None, never a made-up 0. Sizes are bytes, times seconds, rates per second over the
+agent's newest sampling interval (about 1 s), shares fractions of one CPU (0..number of CPUs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NotRequired, Protocol, TypedDict
+
+__all__ = [
+    "Cluster",
+    "Cpu",
+    "Decision",
+    "Event",
+    "Job",
+    "Join",
+    "Local",
+    "Memory",
+    "Modes",
+    "Overload",
+    "Peers",
+    "RuleRate",
+    "Sizes",
+    "State",
+    "Task",
+    "View",
+]
+
+# between agent and cluster
+
+
+class State(StrEnum):
+    """What a job is to be on this node: the papers' NULL, LOCAL and STOP (CCS §3.2)."""
+
+    FREE = "free"
+    SLOWED = "slowed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What this node is to do with a job, and why; `by` are the nodes whose doing it is."""
+
+    jid: str
+    state: State
+    by: tuple[str, ...] = ()
+    why: str = ""
+
+    def elsewhere(self, node: str) -> bool:
+        """Whether a node other than this one has part in it."""
+        return any(other != node for other in self.by)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What Set_Quantum and Set_Memory need to know of the other nodes (CCS eq. 1 and 5)."""
+
+    nodes: int
+    speed_max: float  # in the unit nodes measure theirs in
+    memory_min: int  # bytes: M_Paral = memory_min * L
+
+
+class Local(Protocol):
+    """What the cluster tells a node's agent. All calls come from the event loop's thread, and none may block."""
+
+    def apply(self, decision: Decision) -> None:
+        """Slow a job down, freeze it, or let it run; called when a decision differs from the one before."""
+
+    def sizes(self, sizes: Sizes) -> None:
+        """The fastest node's speed or the smallest node's memory is another now."""
+
+    def tell(self, kind: str, text: str, **details: object) -> None:
+        """Something happened that people should know."""
+
+
+class Peers(Protocol):
+    """What the agent tells the others: each call returns at once, and works while nobody can be reached."""
+
+    @property
+    def node(self) -> str:
+        """The name by which the others know this node."""
+
+    def hold(self, jid: str, user: str) -> None:
+        """A job has a task here now, and is this user's."""
+
+    def release(self, jid: str) -> None:
+        """The job's last task here has ended."""
+
+    def local_user(self, why: str) -> None:
+        """A local user is present, by this sign; an empty string: none is."""
+
+    def stops(self, wants: list[tuple[str, str]]) -> None:
+        """The jobs that this node wants stopped, all of them, each with a reason."""
+
+    def describe(self, speed: float, memory: int, share_l: float) -> None:
+        """This node's speed, its memory in bytes, and its L."""
+
+    async def check_user(self, jid: str, user: str) -> None:
+        """Raise CoschedError (status 2) if a node holds this job for another user."""
+
+    def status(self) -> dict[str, Any]:
+        """All that is known, for people."""
+
+    def start(self) -> None:
+        """Be in touch from now on."""
+
+    async def end(self) -> None:
+        """Tell the others that this node has no more say in anything, and be in touch no longer."""
+
+
+Join = Callable[[Local], "Peers | None"]
+"""Makes the peers of an agent; None: this node is in no cluster. May take a second, and runs in a thread."""
+
+# between agent and dashboard
+
+
+class Task(TypedDict):
+    """One task of a ready queue: T of the trace contract, with the job it belongs to."""
+
+    tid: int
+    comm: str
+    parallel: bool
+    de: int  # overtakes suffered since it reached the ready queue, 0..MNO
+    mes: float  # P*mes + (1-P)*COM, messages
+    com: int  # messages queued now, received and sent
+    rec: int  # messages queued now, received
+    flt: int  # major faults in the last second, or per mille of its pages on swap
+    jid: NotRequired[str | None]  # the job, None for a local task; absent where the agent did not look it up
+
+
+class Cpu(TypedDict):
+    """One CPU's ready queue as the kernel's snapshot program saw it."""
+
+    cpu: int
+    running: Task | None  # None: idle, or a task of another scheduling class
+    queue: list[Task]  # head first, at most MAX_TRACE
+    nr_queued: int  # tasks really queued, >= len(queue)
+
+
+class Modes(TypedDict):
+    """Insertions decided in each mode since load (all CPUs, all rules); the dashboard takes differences."""
+
+    predictive: int  # by mes or COM
+    dynamic: int  # by received messages
+    csm: int  # by page faults
+
+
+class Overload(TypedDict):
+    """Whether Mem > M, and who says so."""
+
+    mode: str  # the knob: auto, on, off
+    verdict: bool  # what the scheduler acts on now
+    why: str  # one clause for people, e.g. "swap-ins 210/s for 3 s"
+
+
+class Memory(TypedDict):
+    """The node's memory: M is what tasks can have, Mem what they need to run without paging."""
+
+    m: int  # bytes
+    mem: int | None  # bytes; None until first measured
+    swap_total: int  # bytes
+    swap_used: int  # bytes
+    swapins_s: float | None  # pages swapped in per second; None before the second sample
+    psi_some: float | None  # /proc/pressure/memory some avg10, percent
+    psi_full: float | None  # full avg10, percent
+
+
+class Job(TypedDict):
+    """One job: a cgroup under the jobs' parent."""
+
+    jid: str
+    tasks: int
+    cpu_share: float | None  # CPUs used, 0..number of CPUs
+    majflt_s: float | None
+    overtakes_given: int  # its tasks overtook another, since load
+    overtakes_suffered: int  # its tasks were overtaken, since load
+    memory: int  # bytes resident (memory.current)
+    swap: int  # bytes in swap (memory.swap.current)
+    frozen: NotRequired[bool]  # stopped by cgroup.freeze
+    state: NotRequired[str]  # what it is to be here: "free", "slowed" or "stopped"
+    why: NotRequired[str]
+
+
+class RuleRate(TypedDict):
+    """What one insert rule does per second."""
+
+    insertions_s: float
+    overtakes_s: float
+
+
+class Event(TypedDict):
+    """Something that happened on the node, newest last."""
+
+    time: float  # Unix time
+    text: str  # one sentence
+
+
+class Cluster(TypedDict):
+    """The cluster that this node is in."""
+
+    broker: str  # host and port; empty: not connected
+    nodes: dict[str, int]  # every known node, and how many of this node's jobs it holds, too
+
+
+class View(TypedDict):
+    """One frame of the dashboard."""
+
+    time: float  # Unix time of the snapshot
+    node: str  # host name
+    policy: str | None  # row of ctl/policy; None: our scheduler is not loaded
+    rule: str | None
+    knobs: dict[str, Any]  # knob name -> value, as `ctl get --json`
+    modes: Modes
+    overload: Overload
+    memory: Memory
+    cpus: list[Cpu]  # online CPUs in order
+    jobs: list[Job]  # sorted by jid
+    rules: dict[str, RuleRate]  # rules that inserted anything since load
+    events: list[Event]  # the newest, at most 50
+    local_user: NotRequired[str | None]  # what shows that one is present: "keyboard"; None: nobody is
+    cluster: NotRequired[Cluster | None]  # None: this node works alone
+    since: NotRequired[float]  # Unix time of load
+    traced_lost: NotRequired[int]  # decisions lost since load, ring buffer full

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the agent does when it is asked: the operations and streams of ctl/protocol.py."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.node.agent import Agent
+from ctl.node.jobs import user_name
+from ctl.node.rates import MIN_INTERVAL
+from ctl.node.report import Report
+from ctl.node.server import Operation, Peer, Server
+
+__all__ = ["Operations", "server_of"]
+
+
+def server_of(agent: Agent) -> Server:
+    """A server that answers for this agent."""
+    operations = Operations(agent).table()
+    return Server(operations, {"trace": agent.tracing.stream, "follow": agent.follow})
+
+
+class Operations:
+    """Coroutines of (peer, arguments), by name; all refuse once the agent is ending."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._report = Report(agent)
+
+    def table(self) -> dict[str, Operation]:
+        """Every operation by its name."""
+        operations: dict[str, Operation] = {
+            "ping": self._ping,
+            "status": self._status,
+            "get": self._get,
+            "set": self._set,
+            "switch": self._switch,
+            "view": self._view,
+            "jobs": self._jobs,
+            "tasks": self._tasks,
+            "enter": self._enter,
+            "unload": self._unload,
+        }
+        return {name: self._unless_ending(operation) for name, operation in operations.items()}
+
+    def _unless_ending(self, operation: Operation) -> Operation:
+        async def guarded(peer: Peer, arguments: dict[str, Any]) -> object:
+            if self._agent.ending:
+                raise CoschedError(f"the agent is ending: {self._agent.ending}", FAILED)
+            return await operation(peer, arguments)
+
+        return guarded
+
+    # reading
+
+    async def _ping(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        return self._report.ping()
+
+    async def _status(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        self._agent.memory.look()
+        return self._report.status()
+
+    async def _get(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        return self._agent.settings.values
+
+    async def _view(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        self._agent.memory.look()
+        return self._report.view()
+
+    async def _jobs(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        await self._settle()
+        return self._report.jobs()
+
+    async def _tasks(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        rows = self._report.tasks()
+        return await asyncio.get_running_loop().run_in_executor(None, self._report.add_delays, rows)
+
+    async def _settle(self) -> None:
+        """Wait for an interval that rates can be told of, once."""
+        rates = self._report.rates
+        rates.look()
+        if any(rates.rate("job " + job.jid, "cpu_ns") is None for job in self._agent.jobs):
+            await asyncio.sleep(MIN_INTERVAL + 0.1)
+            rates.look()
+
+    # changing
+
+    async def _set(self, _peer: Peer, arguments: dict[str, Any]) -> object:
+        await self._agent.change(None, _table(arguments, "knobs"))
+        return self._agent.settings.values
+
+    async def _switch(self, _peer: Peer, arguments: dict[str, Any]) -> object:
+        name = arguments.get("policy")
+        if not isinstance(name, str):
+            raise CoschedError('switch names no policy: give "policy" a string', USAGE)
+        await self._agent.change(name, _table(arguments, "knobs") if "knobs" in arguments else {})
+        return {"policy": self._agent.settings.policy.name, "rule": self._agent.settings.policy.rule}
+
+    async def _enter(self, peer: Peer, arguments: dict[str, Any]) -> object:
+        jid = arguments.get("jid")
+        if not isinstance(jid, str):
+            raise CoschedError('enter names no job: give "jid" a string', USAGE)
+        if peer.pid <= 0:
+            raise CoschedError("the process that asks is in a PID namespace the agent cannot see", FAILED)
+        user = user_name(peer.uid)
+        self._agent.jobs.check_user(jid, user)
+        if self._agent.contract.peers is not None:
+            await self._agent.contract.peers.check_user(jid, user)
+        job = self._agent.jobs.enter(jid, peer.pid, user)
+        return {"jid": job.jid, "path": str(job.path)}
+
+    async def _unload(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        self._agent.let_go("unloaded by ctl unload")
+        return self._report.ping()
+
+
+def _table(arguments: dict[str, Any], key: str) -> dict[str, object]:
+    values = arguments.get(key)
+    if not isinstance(values, dict):
+        raise CoschedError(f'"{key}" must be an object of knob names and values', USAGE)
+    return values

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every policy and every knob, declared once: `policies` and `knobs` are the tables, `values` checks what people write.
+
+References are paragraphs of the papers (CSM, CCS, Monito) and ids of the readings taken where they are ambiguous
+(B-...).
+"""
+
+from ctl.policy.knobs import AGENT_FIELDS, KNOBS, Knob, Value, defaults, find_knob
+from ctl.policy.policies import DEFAULT_POLICY, MODULES, POLICIES, Policy, find_policy, is_on
+from ctl.policy.settings import Settings
+
+__all__ = [
+    "AGENT_FIELDS",
+    "DEFAULT_POLICY",
+    "KNOBS",
+    "MODULES",
+    "POLICIES",
+    "Knob",
+    "Policy",
+    "Settings",
+    "Value",
+    "defaults",
+    "find_knob",
+    "find_policy",
+    "is_on",
+]

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is set on a node now: one policy, and a value for every knob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ctl.policy.knobs import Value
+from ctl.policy.policies import Policy, is_on
+
+__all__ = ["Settings"]
+
+
+class Settings:
+    """The policy and the knobs of one agent. Its parts share the object; only `change` writes it.
+
+    >>> from ctl.policy import defaults, find_policy
+    >>> settings = Settings(find_policy("ccs"), defaults())
+    >>> settings.policy.rule, settings.number("share_l"), settings.word("flt"), settings.on("quantum")
+    ('ccs', 0.5, 'rate', True)
+    """
+
+    def __init__(self, policy: Policy, values: Mapping[str, Value]) -> None:
+        """`values`: of every knob, checked."""
+        self.policy = policy
+        self.values = values
+
+    def change(self, policy: Policy, values: Mapping[str, Value]) -> None:
+        """Another policy, other values: all at once."""
+        self.policy, self.values = policy, values
+
+    def knob(self, name: str) -> Value:
+        """A knob's value, in the knob's unit."""
+        return self.values[name]
+
+    def number(self, name: str) -> float:
+        """The value of a knob that is a number, in the knob's unit."""
+        value = self.values[name]
+        assert isinstance(value, int | float), f"knob {name} is {value!r}, no number"
+        return value
+
+    def word(self, name: str) -> str:
+        """The value of a knob that is a choice of words."""
+        value = self.values[name]
+        assert isinstance(value, str), f"knob {name} is {value!r}, no word"
+        return value
+
+    def on(self, module: str) -> bool:
+        """Whether a module of the social contract (`MODULES`) is on."""
+        return is_on(self.policy, module, self.values)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How `ctl` and the agent talk: one JSON object per line over a Unix stream socket.
+
+The socket is /run/cosched/agent.sock, mode 0660, root and group `cosched`. A client sends one request per line and
+reads one answer per line; it may send the next request when it has the answer.
+
+    request   {"v": 1, "op": "set", "knobs": {"mno": 4}}
+    answer    {"v": 1, "ok": true, "result": {...}}
+    refusal   {"v": 1, "ok": false, "error": "one sentence", "status": 2}
+
+`v` is the version of this protocol. It changes when an old client would misread a new agent; new operations and new
+keys do not change it. `status` is what `ctl` exits with: 1 it failed, 2 the request was wrong; nothing was changed.
+
+Operations (arguments; result):
+
+    ping                                    {"pid"}
+    status                                  what `ctl status --json` prints
+    get                                     {knob: value}, `ctl get --json`
+    set        knobs {name: value}          {knob: value}, all knobs, one atomic change in the kernel
+    switch     policy, knobs (optional)     {"policy", "rule"}
+    view                                    one `ctl.contract.View`
+    jobs                                    [job]: see `ctl.node.jobs`
+    tasks                                   [task]
+    enter      jid                          {"jid", "path"}: the process that asks is moved into the job's cgroup
+    unload                                  {}: sent when the scheduler is gone; the agent then ends
+    trace                                   a stream of decision records; see below
+    follow                                  a stream, one event per line: {"time", "kind", "text", ...}
+
+A stream begins with an ordinary answer and goes on until either side closes. The objects of `follow` have no
+envelope. `trace` sends binary records: 4 bytes length (little endian), then a `struct decision` of bpf/cosched.h as
+the kernel wrote it, cut behind queue[nr]; gaps in its `seq`, which counts per CPU, are records lost on the way.
+
+What a client does not read in time is dropped at the agent: in `follow` {"lost": n} stands where n events are missing.
+A request longer than MAX_REQUEST bytes is refused and the connection closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ctl.errors import CoschedError
+
+__all__ = [
+    "MAX_REQUEST",
+    "SOCKET",
+    "STREAMS",
+    "VERSION",
+    "AgentGone",
+    "Client",
+    "NotRunning",
+    "decode_answer",
+    "decode_request",
+    "encode_answer",
+    "encode_line",
+    "encode_refusal",
+    "encode_request",
+]
+
+VERSION = 1
+MAX_REQUEST = 64 * 1024  # bytes: all knobs at once take 1 KiB, a JID 64
+SOCKET = Path(os.environ.get("COSCHED_RUN_DIR", "/run/cosched")) / "agent.sock"
+STREAMS = frozenset({"trace", "follow"})
+
+_TIMEOUT = 10.0  # seconds an agent may take to answer; under emulation listing all tasks takes one
+_LONG = {"set": 120.0, "switch": 120.0}  # those that may start sensors: to compile them takes five, emulated forty
+_CHUNK = 1 << 18  # bytes asked of the socket at a time
+
+
+class NotRunning(CoschedError):
+    """Nobody listens at the agent's socket."""
+
+
+class AgentGone(CoschedError):
+    """The agent ended, or stopped answering, in the middle of a request."""
+
+
+def encode_line(value: object) -> bytes:
+    """One JSON value as a line."""
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def encode_request(op: str, **arguments: object) -> bytes:
+    """A request as a line.
+
+    >>> encode_request("set", knobs={"mno": 4})
+    b'{"v":1,"op":"set","knobs":{"mno":4}}\\n'
+    """
+    return encode_line({"v": VERSION, "op": op, **arguments})
+
+
+def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
+    """The operation and its arguments. Raises CoschedError, with status 2, saying what is wrong with the line."""
+    if len(line) > MAX_REQUEST:
+        raise CoschedError(f"request of {len(line)} bytes is too long: at most {MAX_REQUEST} bytes to a line", 2)
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise CoschedError(f"request is not JSON ({error}): send one JSON object per line", 2) from None
+    if not isinstance(request, dict):
+        raise CoschedError(f"request is a JSON {type(request).__name__}: send one JSON object per line", 2)
+    if request.get("v") != VERSION:
+        raise CoschedError(
+            f"protocol version {request.get('v')!r} is not known: this agent speaks version {VERSION}, "
+            "use the ctl it was installed with",
+            2,
+        )
+    op = request.get("op")
+    if not isinstance(op, str):
+        raise CoschedError('request names no operation: give "op" a string, as in {"v":1,"op":"status"}', 2)
+    return op, {name: value for name, value in request.items() if name not in ("v", "op")}
+
+
+def encode_answer(result: object) -> bytes:
+    """The answer to a request that was carried out."""
+    return encode_line({"v": VERSION, "ok": True, "result": result})
+
+
+def encode_refusal(error: CoschedError) -> bytes:
+    """The answer to a request that was not."""
+    return encode_line({"v": VERSION, "ok": False, "error": str(error), "status": error.status})
+
+
+def decode_answer(line: bytes) -> Any:
+    """The result in an answer. Raises CoschedError with the agent's own sentence and status if it refused."""
+    answer = json.loads(line)
+    if not isinstance(answer, dict) or answer.get("v") != VERSION:
+        version = answer.get("v") if isinstance(answer, dict) else None
+        raise CoschedError(
+            f"the agent speaks protocol version {version!r}, this ctl version {VERSION}: "
+            "restart the agent (ctl unload, ctl load)",
+            1,
+        )
+    if not answer.get("ok"):
+        raise CoschedError(str(answer.get("error")), int(answer.get("status", 1)))
+    return answer.get("result")
+
+
+class Client:
+    """A connection to the agent; a context manager.
+
+    >>> with Client() as agent:  # doctest: +SKIP
+    ...     agent.call("set", knobs={"mno": 4})["mno"]
+    4
+    """
+
+    def __init__(self, path: Path = SOCKET, timeout: float | None = _TIMEOUT) -> None:
+        """Connect. Raises NotRunning where nobody listens, CoschedError where the user may not."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout)
+        self._timeout = timeout
+        try:
+            self._socket.connect(os.fspath(path))
+        except PermissionError:
+            self._socket.close()
+            raise CoschedError(
+                f"no permission to talk to the agent at {path}: be root or a member of group cosched", 2
+            ) from None
+        except (FileNotFoundError, ConnectionRefusedError):
+            self._socket.close()
+            raise NotRunning("the agent is not running: start it with `ctl load --policy csm`", 2) from None
+        except OSError as error:  # a full backlog of an agent that is stopped gives EAGAIN
+            self._socket.close()
+            raise self._silent(error) from None
+        self._buffer = b""
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; a stream ends with it."""
+        self._socket.close()
+
+    def call(self, op: str, **arguments: object) -> Any:
+        """Ask for one operation and wait for its result; raises what the agent answered, or AgentGone."""
+        if op in _LONG:
+            self.call("ping")  # one that is stopped is not waited for so long
+        self._socket.settimeout(_LONG.get(op, self._timeout))
+        try:
+            self._socket.sendall(encode_request(op, **arguments))
+            line = self._line()
+        except OSError as error:
+            raise self._silent(error) from None
+        if not line:
+            raise AgentGone(f"the agent ended before it answered `{op}`: see `ctl status` for why", 1)
+        return decode_answer(line)
+
+    def stream(self, op: str, **arguments: object) -> Iterator[dict[str, Any]]:
+        """Ask for a stream; yields its objects until the agent ends it. Raises before the first if refused."""
+        self.call(op, **arguments)
+        self._socket.settimeout(None)  # silence is no fault in a stream
+        return self._objects()
+
+    def stream_raw(self, op: str, **arguments: object) -> Iterator[bytes]:
+        """Ask for a stream of binary records; yields each without its length."""
+        self.call(op, **arguments)
+        self._socket.settimeout(None)
+        return self._records()
+
+    def fileno(self) -> int:
+        """Readable when there are objects of a stream, or its end."""
+        return self._socket.fileno()
+
+    def available(self) -> list[dict[str, Any]] | None:
+        """The objects of a stream there are now, without waiting; None when it has ended. After call("follow")."""
+        self._socket.setblocking(False)  # with MSG_DONTWAIT alone Python waits for the time-out, and raises
+        with contextlib.suppress(BlockingIOError):
+            chunk = self._socket.recv(_CHUNK)
+            if not chunk:
+                return None
+            self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _line(self) -> bytes:
+        """One whole line without its end; empty where the agent closed before."""
+        parts = [self._buffer]
+        while b"\n" not in parts[-1]:
+            chunk = self._socket.recv(_CHUNK)
+            if not chunk:
+                return b""
+            parts.append(chunk)
+        line, _, self._buffer = b"".join(parts).partition(b"\n")
+        return line
+
+    def _take(self, size: int) -> bytes | None:
+        """So many bytes; None where the agent closed before."""
+        while len(self._buffer) < size:
+            chunk = self._socket.recv(_CHUNK)
+            if not chunk:
+                return None
+            self._buffer += chunk
+        taken, self._buffer = self._buffer[:size], self._buffer[size:]
+        return taken
+
+    def _objects(self) -> Iterator[dict[str, Any]]:
+        while line := self._line():
+            yield json.loads(line)
+
+    def _records(self) -> Iterator[bytes]:
+        while (head := self._take(4)) is not None:
+            record = self._take(int.from_bytes(head, "little"))
+            if record is None:
+                return
+            yield record
+
+    def _silent(self, error: OSError) -> CoschedError:
+        if isinstance(error, (TimeoutError, BlockingIOError)):
+            return AgentGone(
+                f"the agent does not answer within {self._socket.gettimeout():g} s: it may be stopped (kill -CONT its "
+                "pid), or end it with `ctl unload`",
+                1,
+            )
+        return AgentGone(f"the connection to the agent broke ({error.strerror}): see `ctl status` for why", 1)

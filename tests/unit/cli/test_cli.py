@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line without a kernel behind it: help, wrong usage, and what each says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctl import policy
+from ctl.cli.main import cli, main
+
+ROOT = Path(__file__).resolve().parents[3]
+COMMANDS = sorted(cli.commands)
+
+
+Ctl = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def ctl(tmp_path: Path) -> Ctl:
+    """Run ctl as a process of its own, with no agent."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "COSCHED_RUN_DIR": str(tmp_path / "run"),
+            "COSCHED_BPF_DIR": str(tmp_path),
+            "PYTHONPATH": str(ROOT),
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "ctl", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Exit status 2, one sentence, with these words in it."""
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_missing_module_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cluster's libraries are not in the virtual machine's image."""
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for name in [name for name in sys.modules if name.startswith(("ctl.cluster", "cryptography."))]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(["cluster", "init"]) == 1
+    said = capsys.readouterr().err
+    assert said == "Error: this needs Python's cryptography, which is missing: pip install cryptography\n"
+
+
+def test_the_contract_of_commands() -> None:
+    wanted = "load unload switch status get set policies run jobs tasks top trace agent"
+    assert set(wanted.split()) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    command = cli.commands[name]
+    assert command.help is not None
+    assert "Example" in command.help
+    assert f"ctl {name}" in command.help
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "cluster", "sim"}))
+def test_every_command_that_prints_has_json(name: str) -> None:
+    assert any("--json" in option.opts for option in cli.commands[name].params)
+
+
+def test_help_exits_0(ctl: Ctl) -> None:
+    done = ctl("--help")
+    assert done.returncode == 0
+    assert "ctl load --policy csm" in done.stdout
+    for name in COMMANDS:
+        assert f"\n  {name} " in done.stdout
+    assert ctl("load", "--help").returncode == 0
+
+
+def test_no_command(ctl: Ctl) -> None:
+    done = ctl()
+    assert done.returncode == 2
+    assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("load --policy nope", ["'nope'", "csm-bounded"]),
+        ("load --policy csm --set mno=0", ["mno", "'0'", "1 to 64 overtakes"]),
+        ("load --policy csm --set mno=65", ["'65'", "1 to 64 overtakes"]),
+        ("load --policy csm --set mno", ["'mno'", "KNOB=VALUE"]),
+        ("load --policy csm --set nope=1", ["'nope'", "quantum_ms"]),
+        ("load --policy csm --set p=1.5", ["'1.5'", "0 to 1"]),
+        ("load --policy csm --set overload=maybe", ["'maybe'", "auto, on or off"]),
+        ("load --policy csm --set watchdog_ms=40000", ["'40000'", "1000 to 30000 ms"]),
+        ("agent --policy nope", ["'nope'"]),
+        ("switch nope", ["'nope'", "csm"]),
+        ("switch csm --set watchdog_ms=2000", ["watchdog_ms", "ctl unload"]),
+        ("set quantum_ms=fast", ["'fast'", "whole number, 1 to 1000 ms"]),
+        ("set mno=2 nope=1", ["'nope'"]),
+        ("get nope", ["'nope'", "mno"]),
+        ("run --job a/b -- true", ["'a/b'", "A-Z"]),
+        ("run --job .. -- true", ["'..'"]),
+        ("run --job x/../y -- true", ["'x/../y'"]),
+        ("trace --json --raw out", ["--raw"]),
+        ("top --interval 0", ["interval", "0.1"]),
+    ],
+)
+def test_wrong_values(ctl: Ctl, arguments: str, words: list[str]) -> None:
+    refused(ctl(*arguments.split()), *words)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "get",
+        "get mno",
+        "set mno=2",
+        "switch csm",
+        "unload",
+        "jobs",
+        "tasks",
+        "trace --count 1",
+        "top",
+        "run -j a -- true",
+    ],
+)
+def test_no_agent(ctl: Ctl, arguments: str) -> None:
+    refused(ctl(*arguments.split()), "the agent is not running", "ctl load")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["load", "run true", "run --job a", "set", "bogus", "trace --count 0", "get --nope"]
+)
+def test_wrong_usage(ctl: Ctl, arguments: str) -> None:
+    done = ctl(*arguments.split())
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_mistyped_command_is_told_its_neighbour(ctl: Ctl) -> None:
+    assert "did you mean 'status'?" in ctl("stauts").stderr
+
+
+def test_command_not_found(ctl: Ctl) -> None:
+    done = ctl("run", "--job", "a", "--", "no-such-program")
+    assert done.returncode == 127
+    assert "'no-such-program' is not found" in done.stderr
+
+
+def test_policies_as_json_is_the_whole_table(ctl: Ctl) -> None:
+    table = json.loads(ctl("policies", "--json").stdout)
+    assert [row["name"] for row in table["policies"]] == list(policy.POLICIES)
+    assert {row["name"]: row["default"] for row in table["knobs"]} == {
+        name: knob.default for name, knob in policy.KNOBS.items()
+    }
+
+
+def test_policies_as_text(ctl: Ctl) -> None:
+    done = ctl("policies")
+    for name in [*policy.POLICIES, *policy.KNOBS]:
+        assert f"\n{name} " in "\n" + done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_status_without_agent(ctl: Ctl) -> None:
+    done = ctl("status", "--json")
+    assert done.returncode == 0
+    answer = json.loads(done.stdout)
+    assert answer["loaded"] is False
+    assert answer["agent"] is None
+    assert "ctl load" in ctl("status").stdout
+
+
+def test_status_tells_why_the_last_agent_ended(ctl: Ctl, tmp_path: Path) -> None:
+    dump = "\n".join(f"line {n}" for n in range(20))
+    record = {
+        "time": 1.7e9,
+        "pid": 77,
+        "policy": "csm",
+        "why": "the kernel ended the scheduler",
+        "killed": False,
+        "exit": {
+            "kind": 1026,
+            "kind_name": "error-stall",
+            "code": 0,
+            "reason": "runnable task stall",
+            "msg": "hog[5] failed to run for 30.2s",
+            "dump": dump,
+        },
+    }
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "last_exit.json").write_text(json.dumps(record))
+    assert json.loads(ctl("status", "--json").stdout)["last_exit"] == record
+    text = ctl("status").stdout
+    for word in ("runnable task stall", "error-stall", "hog[5] failed", "line 7\n", "12 more lines in", "agent.log"):
+        assert word in text
+    assert "line 8\n" not in text
+
+
+def test_status_tells_that_an_agent_was_killed(ctl: Ctl, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "agent.json").write_text('{"pid": 77, "policy": "csm", "since": 0}')
+    text = ctl("status").stdout
+    assert "the agent (pid 77, policy csm) was killed" in text
+    assert "ctl load" in text
+
+
+def test_load_needs_root(tmp_path: Path) -> None:
+    drop = "os.setuid(65534)" if os.geteuid() == 0 else "pass"  # after the imports: nobody may not read root's files
+    imports = "import os, sys, ctl.process.daemon; from ctl.cli.main import main"
+    code = f"{imports}; {drop}; sys.exit(main(['load', '--policy', 'csm']))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COSCHED_RUN_DIR": str(tmp_path / "run")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    refused(done, "needs root", "sudo")
+
+
+def test_a_reader_that_leaves_early_gets_no_complaint(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m ctl policies | head -1"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stdout.startswith("policy")
+    assert done.stderr == ""

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Views that tests of the dashboard draw, and the drawing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctl.contract import Cpu, Job, Task, View
+from ctl.monitor.panels import History, frame
+
+__all__ = ["draw", "job", "many", "queue_of", "task", "view"]
+
+
+def task(tid: int, comm: str = "rank", jid: str | None = "large", de: int = 0, **known: Any) -> Task:
+    """A task of job `jid`, a local one where that is None."""
+    made: Task = {
+        "tid": tid,
+        "comm": comm,
+        "parallel": jid is not None,
+        "de": de,
+        "mes": known.get("mes", 0.0),
+        "com": known.get("com", 0),
+        "rec": known.get("rec", 0),
+        "flt": known.get("flt", 0),
+        "jid": jid,
+    }
+    return made
+
+
+def queue_of(cpu: int, tasks: list[Task], running: Task | None = None, queued: int | None = None) -> Cpu:
+    return {
+        "cpu": cpu,
+        "running": running,
+        "queue": tasks,
+        "nr_queued": len(tasks) if queued is None else queued,
+    }
+
+
+def job(jid: str, **known: Any) -> Job:
+    made: Job = {
+        "jid": jid,
+        "tasks": 2,
+        "cpu_share": 0.5,
+        "majflt_s": 12.5,
+        "overtakes_given": 31,
+        "overtakes_suffered": 7,
+        "memory": 200 << 20,
+        "swap": 30 << 20,
+    }
+    made.update(known)  # type: ignore[typeddict-item]
+    return made
+
+
+def view(cpus: list[Cpu] | None = None, jobs: list[Job] | None = None, **other: Any) -> View:
+    """A loaded node: policy csm, overloaded, one CPU with a local and a parallel task."""
+    made: View = {
+        "time": 1_700_000_000.0,
+        "node": "node1",
+        "policy": "csm",
+        "rule": "csm",
+        "knobs": {"mno": 2, "mnol": 2, "mnod": 3, "p": 0.3, "share_l": 0.5, "quantum_ms": 20},
+        "modes": {"predictive": 10, "dynamic": 30, "csm": 60},
+        "overload": {"mode": "auto", "verdict": True, "why": "swap-ins 210/s for 3 s"},
+        "memory": {
+            "m": 480 << 20,
+            "mem": 612 << 20,
+            "swap_total": 512 << 20,
+            "swap_used": 140 << 20,
+            "swapins_s": 210.0,
+            "psi_some": 34.2,
+            "psi_full": 12.1,
+        },
+        "cpus": [queue_of(0, [task(11, "editor", None, 2), task(12, flt=211)], task(10))] if cpus is None else cpus,
+        "jobs": [job("large"), job("small")] if jobs is None else jobs,
+        "rules": {"csm": {"insertions_s": 231.2, "overtakes_s": 45.6}},
+        "events": [{"time": 1_699_999_990.0, "text": "overload began: swap-ins 210/s for 3 s"}],
+        "since": 1_699_999_800.0,
+    }
+    made.update(other)  # type: ignore[typeddict-item]
+    return made
+
+
+def draw(shown: View, width: int = 80, height: int | None = 24, **options: Any) -> list[str]:
+    """The frame's lines as plain text, each checked to be exactly as wide as asked for."""
+    history = options.pop("history", None) or History()
+    history.add(shown)
+    lines = frame(shown, history, width, height, **options)
+    assert [text.cell_len for text in lines] == [width] * len(lines)
+    assert height is None or len(lines) == height
+    return [text.plain for text in lines]
+
+
+def many(cpus: int, queued: int) -> list[Cpu]:
+    """CPUs with queues of alternating classes, the record's limit of 128 tasks respected."""
+    return [
+        queue_of(
+            c,
+            [task(c * 1000 + i, jid="j" if i % 2 else None, de=i % 3) for i in range(min(queued, 128))],
+            None,
+            queued,
+        )
+        for c in range(cpus)
+    ]
