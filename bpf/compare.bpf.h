@@ -6,24 +6,6 @@
 #ifndef COMPARE_BPF_H
 #define COMPARE_BPF_H
 
-/* Does this decision look at messages or faults of the tasks it compares? */
-static __always_inline bool needs_obs(const struct insert_env *env, const struct knobs *k)
-{
-	if (!k->sensors)
-		return false;
-	switch (env->rule) {
-	case RULE_CSM:
-	case RULE_CSM_BOUNDED:
-	case RULE_CSM_FIRST:
-		return env->overloaded;
-	case RULE_SDCA:
-	case RULE_CCS:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* Not static: the verifier looks at such a function once instead of at each call. */
 __noinline int fill_obs(struct rq_task *t, u32 tid)
 {
@@ -59,17 +41,17 @@ static __noinline u32 fault_probability(const struct task_struct *p)
 }
 
 /*
- * RULE_PRIO: its stay in RQ begins. Under other rules nobody asks; a task that
+ * R_BY_CLASS: its stay in RQ begins. Under other rules nobody asks; a task that
  * is queued while the rule becomes prio counts as passed for long, once.
  */
 static __always_inline void note_queued(struct task_ctx *tctx, const struct knobs *k)
 {
-	if (k->rule == RULE_PRIO)
+	if (rule_has(k->rule, R_BY_CLASS))
 		tctx->queued_at = scx_bpf_now();
 }
 
 /*
- * RULE_PRIO: has this queued task been passed for long enough? It has after
+ * R_BY_CLASS: has this queued task been passed for long enough? It has after
  * starve_ms in which jobs had the CPU for themselves: while other local tasks
  * have turns, these are what it waits for. The kernel's watchdog does not ask
  * for whom one waits, and counts from the same moment: after a quarter of its
@@ -82,7 +64,7 @@ static __always_inline bool is_starved(const struct task_struct *p, const struct
 	s64 queued;
 	u64 now;
 
-	if (k->rule != RULE_PRIO || !in_ready_queue(p))
+	if (!rule_has(k->rule, R_BY_CLASS) || !in_ready_queue(p))
 		return false;
 	now = scx_bpf_now();
 	queued = now - tctx->queued_at;

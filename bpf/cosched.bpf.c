@@ -224,7 +224,7 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		if (become_quiet(cpu))
 			return;
 	} else if (rq->ordered) {
-		if (k->rule == RULE_PRIO)
+		if (rule_has(k->rule, R_BY_CLASS))
 			note_turn(cpu, k);
 		if (scx_bpf_dsq_move_to_local(cpu))
 			return;

@@ -35,7 +35,7 @@ static __always_inline struct placing *prepare(struct task_struct *p, struct tas
 
 	fill_env(&w->env, k, cause);
 	w->tid = p->pid;
-	w->with_obs = k->trace ? k->sensors : needs_obs(&w->env, k);
+	w->with_obs = k->sensors && (k->trace || compares_obs(&w->env));
 	w->passed = 0;
 	w->has_running = w->head = w->bounded = w->gap = 0;
 	w->dry = dry;
@@ -84,7 +84,7 @@ static __always_inline enum insert_plan make_plan(struct task_struct *p, struct 
 {
 	enum insert_plan plan;
 
-	if (w->env.cause != CAUSE_EXPIRE && (k->trace || w->env.rule == RULE_DYNAMIC))
+	if (w->env.cause != CAUSE_EXPIRE && (k->trace || rule_has(w->env.rule, R_SEES_RUNNING)))
 		see_running(p, cpu, k);
 	plan = insert_plan(&w->env, &w->h, w->has_running ? &w->running : NULL);
 	if (plan == PLAN_TOP && top_denied(rq, k, cpu)) {

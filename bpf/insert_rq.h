@@ -45,13 +45,85 @@ enum insert_plan {
 	PLAN_WALK,	/* from the tail on, while may_overtake() */
 };
 
+/*
+ * What differs by rule beyond sched_cond(): one row a rule. A new rule is a row
+ * here, its value in enum insert_rule, and its condition in sched_cond() (or,
+ * if a message leads it to the top on a condition, in top_cond()).
+ */
+enum rule_trait {
+	R_WALKS			= 1 << 0,	/* a task of a job walks from the tail on */
+	R_REC_WALKS		= 1 << 1,	/* the same, if it has a received message */
+	R_TOPS			= 1 << 2,	/* a received message leads to the top */
+	R_OVERLOADED_TOPS	= 1 << 3,	/* the same, once memory does not fit */
+	R_ON_MESSAGE		= 1 << 4,	/* only a wake-up or a message moves a task up, expiry and fork do not */
+	R_RISES			= 1 << 5,	/* a task whose quantum ended may come ahead of others */
+	R_CHARGES		= 1 << 6,	/* on a walk, de of a task that is passed grows */
+	R_BY_CLASS		= 1 << 7,	/* jobs ahead of local tasks, whatever de: prio_rank() */
+	R_CREDIT_WALKS		= 1 << 8,	/* sleeper credit, too, finds its place by a walk */
+	R_SEES_RUNNING		= 1 << 9,	/* compares with the running task before it plans */
+	R_DISPLACED_LAST	= 1 << 10,	/* the displaced task goes to the tail (B-MO-3) */
+	R_OBSERVES		= 1 << 11,	/* compares messages or faults of queued tasks */
+	R_OVERLOADED_OBSERVES	= 1 << 12,	/* the same, once memory does not fit */
+	R_REINSERTS		= 1 << 13,	/* a message for a queued task inserts it anew */
+	R_WAITERS_ONLY		= 1 << 14,	/* the same, if it waits for one */
+	R_POLLERS_WAIT		= 1 << 15,	/* one that was polling waits */
+};
+
+struct rule_row {
+	unsigned int	traits;
+	unsigned char	fits, overloaded, received;	/* the mode it counts as: enum cosched_stat */
+};
+
+#define MODES(fits, overloaded, received)	STAT_MODE_##fits, STAT_MODE_##overloaded, STAT_MODE_##received
+#define NO_MODE					NR_COSCHED_STATS, NR_COSCHED_STATS, NR_COSCHED_STATS
+
+static const struct rule_row rule_rows[MAX_RULES] = {
+	/* round robin (CSM sec. 4.1) */
+	[RULE_FIFO]	   = { 0, NO_MODE },
+	/* predictive: by mes (CSM sec. 4.2) */
+	[RULE_PRED]	   = { R_WALKS | R_RISES | R_CHARGES | R_REINSERTS, MODES(PRED, PRED, PRED) },
+	/* dynamic coscheduling (CSM sec. 5.1) */
+	[RULE_DYN]	   = { R_TOPS | R_RISES | R_REINSERTS, MODES(DYN, DYN, DYN) },
+	/* by pending received messages (Monito Alg. 2, B-MO-1) */
+	[RULE_SDCA]	   = { R_REC_WALKS | R_ON_MESSAGE | R_CHARGES | R_DISPLACED_LAST | R_OBSERVES | R_REINSERTS,
+			       MODES(DYN, DYN, DYN) },
+	/* by accumulated CPU time (Monito sec. 5.3, B-MO-7) */
+	[RULE_DYNAMIC]	   = { R_TOPS | R_ON_MESSAGE | R_SEES_RUNNING | R_REINSERTS, MODES(DYN, DYN, DYN) },
+	/* CSM Alg. 1 as printed */
+	[RULE_CSM]	   = { R_WALKS | R_OVERLOADED_TOPS | R_RISES | R_CHARGES | R_OVERLOADED_OBSERVES | R_REINSERTS,
+			       MODES(PRED, CSM, DYN) },
+	/* its Dynamic mode bounded by de (B-CSM-5) */
+	[RULE_CSM_BOUNDED] = { R_WALKS | R_RISES | R_CHARGES | R_OVERLOADED_OBSERVES | R_REINSERTS,
+			       MODES(PRED, CSM, DYN) },
+	/* faults asked before messages (B-CSM-6) */
+	[RULE_CSM_FIRST]   = { R_WALKS | R_RISES | R_CHARGES | R_OVERLOADED_OBSERVES | R_REINSERTS,
+			       MODES(PRED, CSM, CSM) },
+	/* CCS Alg. 1 (B-CCS-1, B-CCS-3) */
+	[RULE_CCS]	   = { R_WALKS | R_RISES | R_CHARGES | R_OBSERVES | R_REINSERTS, MODES(PRED, CSM, CSM) },
+	/* Monito sec. 5.2 (B-MO-14) */
+	[RULE_PRIO]	   = { R_WALKS | R_RISES | R_BY_CLASS | R_CREDIT_WALKS | R_REINSERTS | R_WAITERS_ONLY, NO_MODE },
+	/* spin-block (Monito sec. 2.2): a ready task stays where it is */
+	[RULE_IMPLICIT]	   = { R_TOPS | R_ON_MESSAGE | R_REINSERTS | R_WAITERS_ONLY | R_POLLERS_WAIT,
+			       MODES(DYN, DYN, DYN) },
+};
+
+IRQ_INLINE const struct rule_row *rule_row(unsigned int rule)
+{
+	return &rule_rows[rule & (MAX_RULES - 1)];
+}
+
+IRQ_INLINE int rule_has(unsigned int rule, unsigned int trait)
+{
+	return rule_row(rule)->traits & trait;
+}
+
 /* The state of a decision that is the same for the whole walk. */
 struct insert_env {
 	unsigned int		rule;		/* enum insert_rule */
 	unsigned int		cause;		/* enum insert_cause */
 	unsigned int		overloaded;	/* N_k.mem > M */
 	unsigned int		mnol, mnod;
-	unsigned long long	share_ns;	/* RULE_DYNAMIC */
+	unsigned long long	share_ns;	/* RULE_DYNAMIC: top_cond() */
 };
 
 /* CSM Alg. 1 lines 22-26: may this one suffer one more overtake? */
@@ -101,58 +173,50 @@ IRQ_INLINE int sched_cond(const struct insert_env *env, const struct rq_task *q,
 	}
 }
 
+/* Does h's message lead to the top on no further condition, or is the condition met? */
+IRQ_INLINE int top_cond(const struct insert_env *env, const struct rq_task *h,
+			const struct rq_task *running)
+{
+	if (env->rule == RULE_DYNAMIC)
+		return running && h->cpu_ns + env->share_ns < running->cpu_ns;
+	return 1;
+}
+
 /*
  * How is h to be placed? @running is RQ[0], NULL when the CPU is idle or runs
- * a task of another scheduling class; only RULE_DYNAMIC looks at it.
+ * a task of another scheduling class; only R_SEES_RUNNING looks at it.
  */
 IRQ_INLINE enum insert_plan insert_plan(const struct insert_env *env,
 					const struct rq_task *h,
 					const struct rq_task *running)
 {
+	unsigned int tops = env->overloaded ? R_TOPS | R_OVERLOADED_TOPS : R_TOPS;
+	unsigned int walks = h->rec ? R_WALKS | R_REC_WALKS : R_WALKS;
+
 	if (env->cause == CAUSE_CREDIT)
 		return PLAN_WALK;
 	if (!(h->flags & TASK_PARALLEL))
 		return PLAN_TAIL;	/* CSM line 4, B-CCS-1 */
 	if (h->flags & TASK_WAITING)
 		return PLAN_TAIL;	/* it would block, were it PVM's (Monito sec. 2.2) */
-
-	switch (env->rule) {
-	case RULE_PRED:
-	case RULE_CCS:
-	case RULE_CSM_BOUNDED:
-	case RULE_CSM_FIRST:
-	case RULE_PRIO:
-		return PLAN_WALK;
-	case RULE_IMPLICIT:
-		/* a message counts for one that slept or, with the cause message, was queued as waiting */
-		if (env->cause != CAUSE_WAKE && env->cause != CAUSE_MESSAGE)
-			return PLAN_TAIL;
-		return h->rec ? PLAN_TOP : PLAN_TAIL;
-	case RULE_DYN:
-		return h->rec ? PLAN_TOP : PLAN_TAIL;
-	case RULE_CSM:
-		return h->rec && env->overloaded ? PLAN_TOP : PLAN_WALK;
-	case RULE_SDCA:
-		/* only a receive moves it up; one that leaves the CPU goes to the bottom */
-		if (env->cause != CAUSE_WAKE && env->cause != CAUSE_MESSAGE)
-			return PLAN_TAIL;
-		return h->rec ? PLAN_WALK : PLAN_TAIL;
-	case RULE_DYNAMIC:
-		if (env->cause != CAUSE_WAKE && env->cause != CAUSE_MESSAGE)
-			return PLAN_TAIL;
-		if (h->rec && running && h->cpu_ns + env->share_ns < running->cpu_ns)
-			return PLAN_TOP;
+	/* a message counts for a task that slept or, with the cause message, was queued */
+	if (rule_has(env->rule, R_ON_MESSAGE) && env->cause != CAUSE_WAKE && env->cause != CAUSE_MESSAGE)
 		return PLAN_TAIL;
-	default:
-		return PLAN_TAIL;
-	}
+	if (h->rec && rule_has(env->rule, tops) && top_cond(env, h, running))
+		return PLAN_TOP;
+	return rule_has(env->rule, walks) ? PLAN_WALK : PLAN_TAIL;
 }
 
 /* Can a task whose quantum ended come ahead of anybody under this rule, by a walk or at the top? */
 IRQ_INLINE int rises_on_expiry(unsigned int rule)
 {
-	return rule == RULE_PRED || rule == RULE_DYN || rule == RULE_CSM || rule == RULE_CSM_BOUNDED ||
-	       rule == RULE_CSM_FIRST || rule == RULE_CCS || rule == RULE_PRIO;
+	return rule_has(rule, R_RISES) != 0;
+}
+
+/* Does this decision look at messages or faults of the tasks it compares? */
+IRQ_INLINE int compares_obs(const struct insert_env *env)
+{
+	return rule_has(env->rule, env->overloaded ? R_OBSERVES | R_OVERLOADED_OBSERVES : R_OBSERVES) != 0;
 }
 
 /*
@@ -165,7 +229,7 @@ IRQ_INLINE int rises_on_expiry(unsigned int rule)
 IRQ_INLINE int may_overtake(const struct insert_env *env, const struct rq_task *q,
 			    const struct rq_task *h)
 {
-	if (env->rule == RULE_PRIO)
+	if (rule_has(env->rule, R_BY_CLASS))
 		return !(q->flags & TASK_STARVED) && prio_rank(q) < prio_rank(h);
 	if (env->cause == CAUSE_CREDIT)
 		return !(q->flags & TASK_CREDIT);
@@ -175,7 +239,7 @@ IRQ_INLINE int may_overtake(const struct insert_env *env, const struct rq_task *
 /* Does being passed count against q? Only where the cause is coscheduling, and de a bound. */
 IRQ_INLINE int charges(const struct insert_env *env)
 {
-	return env->cause != CAUSE_CREDIT && env->rule != RULE_PRIO;
+	return env->cause != CAUSE_CREDIT && rule_has(env->rule, R_CHARGES);
 }
 
 /*
@@ -185,31 +249,17 @@ IRQ_INLINE int charges(const struct insert_env *env)
  */
 IRQ_INLINE int credit_walks(unsigned int rule)
 {
-	return rule == RULE_PRIO;
+	return rule_has(rule, R_CREDIT_WALKS) != 0;
 }
 
 /* Which mode of CSM decided (CSM sec. 4.2), for the statistics. */
 IRQ_INLINE unsigned int decided_by(const struct insert_env *env, const struct rq_task *h)
 {
-	switch (env->rule) {
-	case RULE_PRED:
-		return STAT_MODE_PRED;
-	case RULE_DYN:
-	case RULE_SDCA:
-	case RULE_DYNAMIC:
-	case RULE_IMPLICIT:
-		return STAT_MODE_DYN;
-	case RULE_CSM:
-	case RULE_CSM_BOUNDED:
-		if (!env->overloaded)
-			return STAT_MODE_PRED;
-		return h->rec ? STAT_MODE_DYN : STAT_MODE_CSM;
-	case RULE_CSM_FIRST:
-	case RULE_CCS:
-		return env->overloaded ? STAT_MODE_CSM : STAT_MODE_PRED;
-	default:
-		return NR_COSCHED_STATS;
-	}
+	const struct rule_row *row = rule_row(env->rule);
+
+	if (!env->overloaded)
+		return row->fits;
+	return h->rec ? row->received : row->overloaded;
 }
 
 /* CSM eq. 2, once per insertion (B-CSM-8): mes := P*mes + (1-P)*COM. More messages than fit count as many as do. */

@@ -137,7 +137,7 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	u32 slot, tid;
 	s32 cpu;
 
-	if (!k->reinsert || !any_parallel(k) || k->rule == RULE_FIFO)
+	if (!k->reinsert || !any_parallel(k) || !rule_has(k->rule, R_REINSERTS))
 		return 0;
 	so = bpf_map_lookup_elem(&socks, &key);
 	if (!so || !(tid = sock_tid(so)))
@@ -149,9 +149,8 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	if (!tctx || !is_parallel(tctx, k) || !in_ready_queue(p) || tctx->msg_pending)
 		goto out;
 	/* spin-block wakes who blocked, and leaves a ready task where it is (Monito sec. 1); prio orders by class */
-	if (k->rule == RULE_IMPLICIT && !tctx->waiting && !was_polling(p, tctx))
-		goto out;
-	if (k->rule == RULE_PRIO && !tctx->waiting)
+	if (rule_has(k->rule, R_WAITERS_ONLY) && !tctx->waiting &&
+	    !(rule_has(k->rule, R_POLLERS_WAIT) && was_polling(p, tctx)))
 		goto out;
 	tctx->msg_pending = 1;
 	cpu = scx_bpf_task_cpu(p);

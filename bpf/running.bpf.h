@@ -6,7 +6,7 @@
 #ifndef RUNNING_BPF_H
 #define RUNNING_BPF_H
 
-/* RULE_PRIO: the head of the queue is about to run. Is it a local task's turn? */
+/* R_BY_CLASS: the head of the queue is about to run. Is it a local task's turn? */
 static __always_inline void note_turn(s32 cpu, const struct knobs *k)
 {
 	struct task_struct *head = scx_bpf_dsq_peek(cpu);
@@ -31,7 +31,7 @@ static __always_inline bool is_ahead_of_all(const struct task_struct *p, const s
 					    bool woke)
 {
 	return is_percpu_kthread(p) ||
-	       (k->rule == RULE_PRIO && woke && (p->flags & PF_KTHREAD) && any_parallel(k));
+	       (woke && (p->flags & PF_KTHREAD) && any_parallel(k) && rule_has(k->rule, R_BY_CLASS));
 }
 
 /* RQ[0] of @cpu: our task that runs there and is not on its way out, else NULL. */
@@ -198,12 +198,12 @@ static __always_inline bool displace_running(struct task_struct *p, struct task_
 	}
 	st[STAT_PREEMPT]++;
 	displace(curr, rq_of(cpu), w->key, w->limit);
-	if (w->env.rule == RULE_SDCA && w->env.cause != CAUSE_CREDIT)
+	if (rule_has(w->env.rule, R_DISPLACED_LAST) && w->env.cause != CAUSE_CREDIT)
 		rq_of(cpu)->resume_slice = 0;	/* to the bottom (B-MO-3) */
 	return true;
 }
 
-/* The running task as the record and RULE_DYNAMIC want it. */
+/* The running task as the record and R_SEES_RUNNING want it. */
 static __always_inline void see_running(struct task_struct *p, s32 cpu, const struct knobs *k)
 {
 	struct placing *w = &rq_of(cpu)->w;

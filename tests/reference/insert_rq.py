@@ -24,6 +24,7 @@ __all__ = [
     "Env",
     "Task",
     "apply",
+    "compares_obs",
     "decided_by",
     "insert_RQ",
     "mes_update",
@@ -230,6 +231,13 @@ def rises_on_expiry(rule: str) -> bool:
     """Can a task whose quantum ended come ahead of anybody under this rule? CSM and CCS reinsert it like any other."""
     env, task = Env(rule, "expire", overloaded=True), Task(0, parallel=True, rec=1)
     return _walks(env, task) or _goes_on_top(env, task, None)
+
+
+def compares_obs(env: Env) -> bool:
+    """Does the rule compare messages or faults of queued tasks now? Their mes it always knows."""
+    if env.rule in ("csm", "csm-bounded", "csm-first"):
+        return env.overloaded
+    return env.rule in ("sdca", "ccs")
 
 
 def mes_update(mes: int, com: int, p: int) -> int:
