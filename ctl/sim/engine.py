@@ -11,7 +11,7 @@ from ctl import policy
 from ctl.errors import FAILED, CoschedError
 from ctl.sim.native import Engine
 
-__all__ = ["NEVER", "EngineRun", "rule_of", "to_the_end"]
+__all__ = ["NEVER", "EngineRun", "ratio", "rule_of", "to_the_end"]
 
 NEVER = 2**64 - 2
 """Later than any event, ns."""
@@ -86,3 +86,8 @@ def to_the_end(
             raise KeyboardInterrupt
         if most and run.stats().events > most:
             raise CoschedError(f"this load is more than the nodes bear: not done after {most:g} events", FAILED)
+
+
+def ratio(above: float, below: float) -> float | None:
+    """A share or a mean of what an engine counted; None where there was nothing."""
+    return above / below if below else None

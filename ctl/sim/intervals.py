@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Mean", "paired", "slope"]
+__all__ = ["Mean", "paired", "slope", "student_t"]
 
 # two-sided 95 % quantiles of Student's t, by degrees of freedom; beyond 30, the next lower row of these
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -39,7 +39,7 @@ class Mean(NamedTuple):
         if n == 1:
             return cls(mean, math.inf, 1)
         deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in known) / (n - 1))
-        return cls(mean, _quantile(n - 1) * deviation / math.sqrt(n), n)
+        return cls(mean, student_t(n - 1) * deviation / math.sqrt(n), n)
 
     @property
     def low(self) -> float:
@@ -55,7 +55,8 @@ class Mean(NamedTuple):
         return f"{self.mean:.3g} ± {self.half:.2g}"
 
 
-def _quantile(freedom: int) -> float:
+def student_t(freedom: int) -> float:
+    """The two-sided 95 % quantile for so many degrees of freedom; beyond 30 the next lower row of the usual table."""
     if freedom <= len(_T):
         return _T[freedom - 1]
     return next(t for most, t in _T_MANY if freedom <= most)

@@ -3,6 +3,8 @@
  * The social contract on one node: Set_Quantum (CCS Alg. 2) and Set_Memory
  * (CCS Alg. 3, with B-CCS-6, 8 and 9). The rules are those of
  * ctl/node/set_quantum.py and ctl/node/set_memory.py; tests compare them.
+ * Set_Memory is not shared with the agent, because each works on its own
+ * state: linked tasks of an event loop here, jobs with reasons there.
  */
 #ifndef SIM_CONTRACT_H
 #define SIM_CONTRACT_H

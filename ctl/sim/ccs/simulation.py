@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ctl import policy
 from ctl.sim.ccs.inputs import NOWS, PROFILES, USERS, WORKLOADS
-from ctl.sim.engine import EngineRun, rule_of
+from ctl.sim.engine import EngineRun, ratio, rule_of
 from ctl.sim.native import Engine, load
 from ctl.sim.params import Value
 
@@ -148,10 +148,6 @@ class Simulation(EngineRun):
         return [View(v.job, v.class_ == 0, v.state, v.vir, v.res, v.faults, v.cpu_ns / 1e9) for v in views[0:n]]
 
 
-def _ratio(above: float, below: float) -> float | None:
-    return above / below if below else None
-
-
 def _percentile(histogram: Sequence[int], part: float) -> float | None:
     """The bucket in which that part of the counts is reached."""
     left = part * sum(histogram)
@@ -182,19 +178,19 @@ def metrics(simulation: Simulation) -> dict[str, Any]:
     scl = list(stats.scl)
     idle = max(stats.now / 1e9 * simulation._params.nodes, 1e-9)
     found |= {
-        "speedup": _ratio(math.fsum(ratios), len(done)),  # eq. 7, B-CCS-23: CPU time of all tasks / time in the NOW
-        "speedup_response": _ratio(math.fsum(r.work / (r.ended - r.arrived) for r in done), len(done)),
-        "speedup_workload": _ratio(sum(r.work for r in done), max((r.ended for r in done), default=0)),  # eq. 6
-        "speedup_ratio": _ratio(
+        "speedup": ratio(math.fsum(ratios), len(done)),  # eq. 7, B-CCS-23: CPU time of all tasks / time in the NOW
+        "speedup_response": ratio(math.fsum(r.work / (r.ended - r.arrived) for r in done), len(done)),
+        "speedup_workload": ratio(sum(r.work for r in done), max((r.ended for r in done), default=0)),  # eq. 6
+        "speedup_ratio": ratio(
             math.fsum(s / r.size for s, r in zip(ratios, done, strict=True)), len(done)
         ),  # of the number of tasks
-        "half": _ratio(sum(s > r.size / 2 for s, r in zip(ratios, done, strict=True)), len(done)),  # CCS-37
-        "together": _ratio(math.fsum(r.all_run / ((r.size - 1) * r.any_run) for r in talking), len(talking)),
-        "slowdown_local": _ratio(stats.local_wall, stats.local_alone),
-        "scl_ms": _ratio(1e3 * stats.scl_sum, stats.calls),
+        "half": ratio(sum(s > r.size / 2 for s, r in zip(ratios, done, strict=True)), len(done)),  # CCS-37
+        "together": ratio(math.fsum(r.all_run / ((r.size - 1) * r.any_run) for r in talking), len(talking)),
+        "slowdown_local": ratio(stats.local_wall, stats.local_alone),
+        "scl_ms": ratio(1e3 * stats.scl_sum, stats.calls),
         "scl_p99_ms": _percentile(scl, 0.99),
         "scl_max_ms": 1e3 * stats.scl_max if stats.calls else None,
-        "scl_over": _ratio(sum(scl[400:]), stats.calls),  # part of the calls that take longer than 400 ms
+        "scl_over": ratio(sum(scl[400:]), stats.calls),  # part of the calls that take longer than 400 ms
         "cpu_load": stats.load,  # CCS T. 5
         "cpu_load_sd": math.sqrt(max(stats.load_square - stats.load**2, 0)),
         "memory_sd": math.sqrt(max(stats.memory_square - stats.memory**2, 0)),
@@ -203,8 +199,8 @@ def metrics(simulation: Simulation) -> dict[str, Any]:
         "busy_local_s": stats.busy_local,
         "busy_parallel_s": stats.busy_parallel,
         "spun_s": stats.spun,
-        "drawn_cpu": _ratio(stats.drawn_cpu, stats.users),
-        "drawn_memory": _ratio(stats.drawn_memory, stats.users),
+        "drawn_cpu": ratio(stats.drawn_cpu, stats.users),
+        "drawn_memory": ratio(stats.drawn_memory, stats.users),
         "end_s": stats.now / 1e9,
         "de": list(stats.de)[:8],
     }

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ctl.sim.engine import EngineRun, rule_of
+from ctl.sim.engine import EngineRun, ratio, rule_of
 from ctl.sim.native import Engine, load
 from ctl.sim.params import Value
 
@@ -124,23 +124,19 @@ class Simulation(EngineRun):
         return [View(v.job, v.vir, v.res, v.wrk, v.cpu_ns / 1e9) for v in views[0:n]]
 
 
-def _ratio(above: float, below: float) -> float | None:
-    return above / below if below else None
-
-
 def metrics(stats: Any) -> dict[str, Any]:
     """The numbers a run is kept by. None where there was no such job."""
     found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
     for c, name in enumerate(CLASSES):
         for prefix, sums in (("", stats.sums[c]), ("late_", stats.late[c])):
-            found[f"{prefix}slowdown_{name}"] = _ratio(sums.tr, sums.tc)
-            found[f"{prefix}mean_ratio_{name}"] = _ratio(sums.ratio, sums.jobs)
+            found[f"{prefix}slowdown_{name}"] = ratio(sums.tr, sums.tc)
+            found[f"{prefix}mean_ratio_{name}"] = ratio(sums.ratio, sums.jobs)
         found[f"jobs_{name}"] = stats.sums[c].jobs
         found[f"tr_{name}"], found[f"tc_{name}"] = stats.sums[c].tr, stats.sums[c].tc
     tr, tc = (found[f"{x}_small"] + found[f"{x}_large"] for x in ("tr", "tc"))
-    spread = _ratio(stats.correlation_sum, stats.correlation_jobs)
+    spread = ratio(stats.correlation_sum, stats.correlation_jobs)
     found |= {
-        "slowdown_parallel": _ratio(tr, tc),
+        "slowdown_parallel": ratio(tr, tc),
         "correlation": None if spread is None else 100 - 100 * spread,  # eq. 9, B-CSM-15
         "correlation_clipped": stats.correlation_clipped,
         "mean_pg_fault": stats.mean_pg_fault,  # eq. 8, B-CSM-16

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ctl.sim.engine import EngineRun, rule_of
+from ctl.sim.engine import EngineRun, ratio, rule_of
 from ctl.sim.native import Engine, load
 from ctl.sim.params import Value
 
@@ -95,24 +95,20 @@ class Simulation(EngineRun):
         return [Record(r.arrived, r.service, r.ended, bool(r.parallel)) for r in records[0][0:n]]
 
 
-def _ratio(above: float, below: float) -> float | None:
-    return above / below if below else None
-
-
 def metrics(stats: Any) -> dict[str, Any]:
     """The numbers a run is kept by. None where there was nothing to count; times in the paper's unit."""
     found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
     for kind, name in enumerate(("local", "distributed")):
         found[f"served_{name}"] = stats.served[kind]
-        found[f"response_{name}"] = _ratio(stats.response[kind], stats.served[kind])
-        found[f"slowdown_{name}"] = _ratio(stats.response[kind], stats.service[kind])
+        found[f"response_{name}"] = ratio(stats.response[kind], stats.served[kind])
+        found[f"slowdown_{name}"] = ratio(stats.response[kind], stats.service[kind])
     taken = stats.taken_at_dispatch + stats.taken_at_arrival
     return found | {
-        "node_code": _ratio(taken, stats.at_dispatch + stats.at_arrival),  # B-MO-8
-        "node_code_dispatch": _ratio(stats.taken_at_dispatch, stats.at_dispatch),
-        "node_code_arrival": _ratio(stats.taken_at_arrival, stats.at_arrival),
+        "node_code": ratio(taken, stats.at_dispatch + stats.at_arrival),  # B-MO-8
+        "node_code_dispatch": ratio(stats.taken_at_dispatch, stats.at_dispatch),
+        "node_code_arrival": ratio(stats.taken_at_arrival, stats.at_arrival),
         "utilisation": stats.busy * 1e9 / stats.now,
-        "spun": _ratio(stats.spun, stats.busy),
+        "spun": ratio(stats.spun, stats.busy),
         "tasks": stats.task_area * 1e9 / stats.now,
         "end": stats.now / UNIT_NS,
     }
