@@ -6,6 +6,10 @@
 #ifndef COMPARE_BPF_H
 #define COMPARE_BPF_H
 
+#include "observe.h"
+#include "by_class.bpf.h"
+#include "credit.bpf.h"
+
 /* Not static: the verifier looks at such a function once instead of at each call. */
 __noinline int fill_obs(struct rq_task *t, u32 tid)
 {
@@ -38,38 +42,6 @@ static __noinline u32 fault_probability(const struct task_struct *p)
 	if (swapped <= 0)
 		return 0;
 	return res <= 0 ? 1000 : 1000 * (u64)swapped / (u64)(res + swapped);
-}
-
-/*
- * R_BY_CLASS: its stay in RQ begins. Under other rules nobody asks; a task that
- * is queued while the rule becomes prio counts as passed for long, once.
- */
-static __always_inline void note_queued(struct task_ctx *tctx, const struct knobs *k)
-{
-	if (rule_has(k->rule, R_BY_CLASS))
-		tctx->queued_at = scx_bpf_now();
-}
-
-/*
- * R_BY_CLASS: has this queued task been passed for long enough? It has after
- * starve_ms in which jobs had the CPU for themselves: while other local tasks
- * have turns, these are what it waits for. The kernel's watchdog does not ask
- * for whom one waits, and counts from the same moment: after a quarter of its
- * limit nobody is passed, which leaves time for those that are ahead already.
- */
-static __always_inline bool is_starved(const struct task_struct *p, const struct task_ctx *tctx,
-				       const struct knobs *k)
-{
-	s64 most = cfg.watchdog_ms / 4 * NSEC_PER_MSEC, limit = k->starve_ms * NSEC_PER_MSEC;
-	s64 queued;
-	u64 now;
-
-	if (!rule_has(k->rule, R_BY_CLASS) || !in_ready_queue(p))
-		return false;
-	now = scx_bpf_now();
-	queued = now - tctx->queued_at;
-	return queued > most ||
-	       (queued > limit && (s64)(now - rq_of(scx_bpf_task_cpu(p))->local_until) > limit);
 }
 
 /* insert_RQ's question, asked of a queued task or of the running one. */

@@ -55,44 +55,13 @@
  *   call the kernel's watchdog; after top_ms they take the tail until a task
  *   from the queue's regular order has run, and each such denial is counted.
  */
-#include "vmlinux.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-
-#include "cosched.h"
-#include "insert_rq.h"
-#include "observe.h"
-
-char LICENSE[] SEC("license") = "GPL";
-
-#define ENOENT	2
-#define ENOMEM	12
-
-#define PF_KTHREAD	0x00200000
-
-#define SCX_OP(name, args...)							\
-	SEC("struct_ops/" #name) BPF_PROG(name, ##args)
-#define SCX_OP_SLEEPABLE(name, args...)						\
-	SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
-
-/* Ends the scheduler with a message; the kernel goes back to its own. */
-#define scx_fail(fmt, args...)							\
-({										\
-	static char ___fmt[] = fmt;						\
-	unsigned long long ___data[] = { args };				\
-	scx_bpf_error_bstr(___fmt, ___data, sizeof(___data));			\
-})
-
-#include "task.bpf.h"
-#include "slurm.bpf.h"
-#include "compare.bpf.h"
-#include "record.bpf.h"
-#include "queue.bpf.h"
-#include "running.bpf.h"
 #include "insert.bpf.h"
 #include "message.bpf.h"
+#include "quiet.bpf.h"
+#include "slurm.bpf.h"
 #include "waiting.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
 
 s32 SCX_OP(cosched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -111,15 +80,86 @@ s32 SCX_OP(cosched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 	return cpu;
 }
 
+/* Back from the CPU, which another task took: to its place, with @rest ns of its quantum and its de (B-CSM-12). */
+static __always_inline void resume(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
+				   const struct knobs *k, u64 rest, bool quiet, u64 enq_flags)
+{
+	tctx->credited = 0;
+	tctx->exec_at_queue = p->se.sum_exec_runtime;
+	note_queued(tctx, k);
+	put_back(p, rq_of(cpu), cpu, rest, quiet, enq_flags);
+}
+
+/* A stay in RQ begins on a wake-up and when p comes from the CPU (B-CSM-12); so may a turn. */
+static __always_inline void account(struct task_struct *p, struct task_ctx *tctx,
+				    const struct knobs *k, bool woke)
+{
+	if (woke || tctx->exec_at_queue != p->se.sum_exec_runtime) {
+		tctx->de = 0;
+		tctx->de_epoch = job_epoch;
+		note_queued(tctx, k);
+	}
+	tctx->exec_at_queue = p->se.sum_exec_runtime;
+	if (woke || !has_given_up(p, tctx) || was_answered(p, tctx))
+		begin_turn(tctx);
+	tctx->credited = 0;
+	tctx->msg_pending = 0;
+}
+
+/* Why does p reach RQ? Sleeper credit is a cause of its own. */
+static __always_inline u32 classify(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
+				    const struct knobs *k, bool woke)
+{
+	if (tctx->fresh) {
+		tctx->fresh = 0;
+		return CAUSE_FORK;
+	}
+	if (!woke)
+		return CAUSE_EXPIRE;
+	if (is_parallel(tctx, k) || !has_credit(p, tctx, rq_of(cpu), k, cpu))
+		return CAUSE_WAKE;
+	tctx->credited = 1;
+	return CAUSE_CREDIT;
+}
+
+/* Dispatch asked already: p may not pass the tail, which is still the same. */
+static __always_inline bool stays_behind(const struct task_struct *p, struct rq_ctx *rq, u32 cause)
+{
+	if (rq->behind_tid != p->pid)
+		return false;
+	rq->behind_tid = 0;
+	return cause == CAUSE_EXPIRE && rq->behind_key == rq->tail_key;
+}
+
+/* insert_RQ, or the plain append of a local task that nobody records. */
+static __always_inline void place(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
+				  const struct knobs *k, u32 cause, u64 enq_flags)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	bool behind = stays_behind(p, rq, cause);
+	u64 *st, key;
+
+	if (!behind && (tctx->job || tctx->credited || k->trace || k->classify == CLASSIFY_MES)) {
+		insert_rq(p, tctx, cpu, cause, enq_flags);
+		return;
+	}
+	st = stats_of(cpu, k->rule);
+	st[STAT_INSERT]++;
+	st[STAT_APPEND]++;
+	tctx->in_order = 1;
+	rq->tail_key = key = rq->tail_key + spacing();
+	rq->tail_tid = p->pid;
+	insert(p, rq, cpu, slice_of(p, k), key, enq_flags);
+}
+
 void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	const struct knobs *k = knobs_now();
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct rq_ctx *rq = rq_of(cpu);
-	bool woke = enq_flags & SCX_ENQ_WAKEUP, quiet = is_quiet(rq, k), behind = false;
-	u32 cause = woke ? CAUSE_WAKE : CAUSE_EXPIRE;
+	bool woke = enq_flags & SCX_ENQ_WAKEUP, quiet = is_quiet(rq, k);
 	struct task_ctx *tctx;
-	u64 *st, key, rest;
+	u64 rest;
 
 	if (is_ahead_of_all(p, k, woke)) {
 		insert_kthread(p, cpu, enq_flags);
@@ -140,45 +180,10 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (tctx->in_order)
 		rq->streak = 0;
 	if (rest) {
-		tctx->credited = 0;
-		tctx->exec_at_queue = p->se.sum_exec_runtime;
-		note_queued(tctx, k);
-		put_back(p, rq, cpu, rest, quiet, enq_flags);
-		goto out;
-	}
-	/* a stay in RQ begins on a wake-up and when it comes from the CPU (B-CSM-12) */
-	if (woke || tctx->exec_at_queue != p->se.sum_exec_runtime) {
-		tctx->de = 0;
-		tctx->de_epoch = job_epoch;
-		note_queued(tctx, k);
-	}
-	tctx->exec_at_queue = p->se.sum_exec_runtime;
-	if (woke || !has_given_up(p, tctx) || was_answered(p, tctx))
-		begin_turn(tctx);
-	tctx->credited = 0;
-	tctx->msg_pending = 0;
-	if (tctx->fresh) {
-		tctx->fresh = 0;
-		cause = CAUSE_FORK;
-	}
-	if (cause == CAUSE_WAKE && !is_parallel(tctx, k) && has_credit(p, tctx, rq, k, cpu)) {
-		tctx->credited = 1;
-		cause = CAUSE_CREDIT;
-	}
-	if (rq->behind_tid == p->pid) {
-		rq->behind_tid = 0;
-		behind = cause == CAUSE_EXPIRE && rq->behind_key == rq->tail_key;
-	}
-	if (!behind && (tctx->job || tctx->credited || k->trace || k->classify == CLASSIFY_MES)) {
-		insert_rq(p, tctx, cpu, cause, enq_flags);
+		resume(p, tctx, cpu, k, rest, quiet, enq_flags);
 	} else {
-		st = stats_of(cpu, k->rule);
-		st[STAT_INSERT]++;
-		st[STAT_APPEND]++;
-		tctx->in_order = 1;
-		rq->tail_key = key = rq->tail_key + spacing();
-		rq->tail_tid = p->pid;
-		insert(p, rq, cpu, slice_of(p, k), key, enq_flags);
+		account(p, tctx, k, woke);
+		place(p, tctx, cpu, k, classify(p, tctx, cpu, k, woke), enq_flags);
 	}
 out:
 	if (!woke)
@@ -236,6 +241,32 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	/* an idle CPU takes what waits; one whose only task goes on, what would wait longer than one turn */
 	if (nr_busy)
 		steal(cpu, prev && is_queued_or_runs(prev) ? 2 : 1);
+}
+
+/* sched_yield() by @from: without this op, and for all others, its slice would be over. */
+bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
+{
+	const struct knobs *k = knobs_now();
+	s32 cpu = scx_bpf_task_cpu(from);
+	struct task_ctx *tctx;
+	struct obs *o;
+	u32 tid = from->pid;
+	u64 exec;
+
+	if (to)
+		return false;
+	tctx = seen_waiting(from, k);
+	o = tctx ? bpf_map_lookup_elem(&obs, &tid) : NULL;
+	if (tctx && o && o->socks && scx_bpf_dsq_nr_queued(cpu)) {
+		exec = exec_now(from);
+		if (!is_still(tctx, o, exec, k) || ++tctx->yields < YIELDS) {
+			tctx->waiting = 0;
+			return false;
+		}
+		give_up(tctx, exec, cpu, k);
+	}
+	scx_bpf_task_set_slice(from, 0);
+	return false;
 }
 
 s32 SCX_OP(cosched_init_task, struct task_struct *p, struct scx_init_task_args *args)

@@ -6,26 +6,9 @@
 #ifndef INSERT_BPF_H
 #define INSERT_BPF_H
 
-/*
- * Tops and credits go ahead of everybody: how long may they keep the others
- * waiting? Past top_ms the tail is theirs, until one inserted in order has run.
- */
-static __always_inline bool top_denied(struct rq_ctx *rq, const struct knobs *k, u64 dsq)
-{
-	u64 now = scx_bpf_now();
-
-	if (!rq->streak) {
-		rq->streak = now | 1;
-		return false;
-	}
-	if (now - rq->streak <= k->top_ms * NSEC_PER_MSEC)
-		return false;
-	if (!scx_bpf_dsq_nr_queued(dsq)) {
-		rq->streak = 0;
-		return false;
-	}
-	return true;
-}
+#include "quantum.bpf.h"
+#include "running.bpf.h"
+#include "top.bpf.h"
 
 /* Start a decision on p: its values, with mes once per insertion (B-CSM-8). */
 static __always_inline struct placing *prepare(struct task_struct *p, struct task_ctx *tctx,
@@ -196,90 +179,6 @@ __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx
 	if (k->trace)
 		record_end(cpu, false);
 	return 1;
-}
-
-/* Has it sleeper credit to go ahead on? Settles the account of a local task that woke. */
-static __always_inline bool has_credit(struct task_struct *p, struct task_ctx *tctx,
-				       struct rq_ctx *rq, const struct knobs *k, u64 dsq)
-{
-	if (!k->credit)
-		return false;
-	settle_credit(p, tctx, k);
-	return tctx->credit >= (s64)CREDIT_MIN && !top_denied(rq, k, dsq);
-}
-
-/*
- * No job on the node: every rule is a FIFO, and the CPU's local DSQ is the
- * ready queue. It needs no dispatch, but nobody can be placed in its middle or
- * be stolen from it, so this ends with the first parallel task, with the first
- * task that a record or an idle CPU asks for, and until the vtime queue is
- * empty again.
- */
-static __always_inline bool may_be_quiet(const struct knobs *k)
-{
-	return !any_parallel(k) && !k->trace;
-}
-
-static __always_inline bool is_quiet(const struct rq_ctx *rq, const struct knobs *k)
-{
-	return may_be_quiet(k) && !rq->ordered;
-}
-
-#define QUIET_BATCH	32		/* tasks moved in one dispatch */
-#define QUIET_PAUSE	(100 * NSEC_PER_MSEC)	/* after an idle CPU asked: let it take them */
-
-/*
- * The last job has gone, but tasks that never sleep would keep the vtime queue
- * in use: move it to the local DSQ, in its order. Whoever comes goes behind it
- * until all have been moved. Returns whether there is one to run.
- */
-static __noinline int become_quiet(s32 cpu)
-{
-	struct rq_ctx *rq = rq_of(cpu);
-	int i, moved = 0;
-
-	bpf_for(i, 0, QUIET_BATCH) {
-		if (!scx_bpf_dsq_move_to_local(cpu)) {
-			rq->ordered = 0;
-			break;
-		}
-		moved = 1;
-	}
-	return moved;
-}
-
-/* is_quiet(): the local DSQ is the queue. Credit goes to its head. */
-static __always_inline void enqueue_quiet(struct task_struct *p, struct rq_ctx *rq, s32 cpu,
-					  const struct knobs *k, u64 enq_flags)
-{
-	bool woke = enq_flags & SCX_ENQ_WAKEUP;
-	u64 *st = stats_of(cpu, k->rule);
-	struct task_struct *curr;
-	struct task_ctx *tctx, *cctx;
-
-	st[STAT_INSERT]++;
-	tctx = woke || rq->streak ? ctx_of(p) : NULL;
-	if (tctx) {
-		if (tctx->in_order)
-			rq->streak = 0;
-		tctx->fresh = 0;
-		tctx->credited = woke && has_credit(p, tctx, rq, k, SCX_DSQ_LOCAL_ON | cpu);
-		tctx->in_order = !tctx->credited;
-		if (tctx->credited) {
-			st[STAT_CREDIT]++;
-			enq_flags |= SCX_ENQ_HEAD;
-			curr = running_on(cpu, &cctx);
-			if (curr && !(cctx->credited && credit_left(curr, cctx) > 0)) {
-				st[STAT_PREEMPT]++;
-				displace(curr, rq, 0, 0);
-				enq_flags |= SCX_ENQ_PREEMPT;
-			}
-		}
-	}
-	if (!(enq_flags & SCX_ENQ_HEAD))
-		st[STAT_APPEND]++;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), enq_flags);
-	mark_busy(rq);
 }
 
 #endif /* INSERT_BPF_H */

@@ -6,11 +6,8 @@
 #ifndef MESSAGE_BPF_H
 #define MESSAGE_BPF_H
 
-/* Was a vain poll the last that this task did? Then it was taken off the CPU before it was seen to wait. */
-static __always_inline bool was_polling(const struct task_struct *p, const struct task_ctx *tctx)
-{
-	return tctx->polled && (s64)(p->se.sum_exec_runtime - tctx->polled) < (s64)POLL_PAUSE_MAX;
-}
+#include "insert.bpf.h"
+#include "waiting.bpf.h"
 
 static __always_inline void move_queued(s32 cpu, u32 tid, u64 key)
 {

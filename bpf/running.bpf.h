@@ -6,15 +6,7 @@
 #ifndef RUNNING_BPF_H
 #define RUNNING_BPF_H
 
-/* R_BY_CLASS: the head of the queue is about to run. Is it a local task's turn? */
-static __always_inline void note_turn(s32 cpu, const struct knobs *k)
-{
-	struct task_struct *head = scx_bpf_dsq_peek(cpu);
-	struct task_ctx *tctx = head ? ctx_of(head) : NULL;
-
-	if (tctx && !is_parallel(tctx, k))
-		rq_of(cpu)->local_until = scx_bpf_now() + head->scx.slice;
-}
+#include "queue.bpf.h"
 
 /* The kernel waits for these: they go ahead of everything and are not displaced. */
 static __always_inline bool is_percpu_kthread(const struct task_struct *p)
@@ -85,22 +77,6 @@ static __always_inline void wake_idle_cpu(const struct task_struct *p, struct rq
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0)
 		scx_bpf_kick_cpu(idle, 0);
-}
-
-static __always_inline void mark_busy(struct rq_ctx *rq)
-{
-	if (cfg.nr_cpus < 2 || rq->busy)
-		return;
-	rq->busy = 1;
-	__sync_fetch_and_add(&nr_busy, 1);
-}
-
-static __always_inline void mark_empty(struct rq_ctx *rq)
-{
-	if (!rq->busy)
-		return;
-	rq->busy = 0;
-	__sync_fetch_and_sub(&nr_busy, 1);
 }
 
 static __always_inline void insert(struct task_struct *p, struct rq_ctx *rq, s32 cpu, u64 slice,

@@ -20,6 +20,8 @@
 #ifndef SLURM_BPF_H
 #define SLURM_BPF_H
 
+#include "maps.bpf.h"
+
 #define SLURM_BELOW	3	/* levels from the scope down to "user" */
 #define SLURM_DEEPEST	12	/* level at which a scope is still found */
 #define SCOPE		"slurmstepd.scope"

@@ -31,7 +31,10 @@
 #ifndef WAITING_BPF_H
 #define WAITING_BPF_H
 
+#include "insert.bpf.h"
+
 #define YIELDS		3			/* one or two may come between a request and its answer */
+#define POLL_PAUSE_MAX	(1 * NSEC_PER_MSEC)	/* CPU time between two polls of one wait, at most */
 #define POLL_PAUSE	(50 * 1000ULL)		/* ns of CPU time between two polls of one wait, in the mean */
 #define KICK_AFTER	(100 * 1000ULL)		/* ns until a task that waits is taken off its CPU; emulators need as much */
 #define CLOCK_MONOTONIC	1
@@ -88,6 +91,12 @@ static __always_inline bool has_given_up(const struct task_struct *p, const stru
 	return tctx->waiting && p->se.sum_exec_runtime < tctx->gave_up + POLL_PAUSE_MAX;
 }
 
+/* Was a vain poll the last that this task did? Then it was taken off the CPU before it was seen to wait. */
+static __always_inline bool was_polling(const struct task_struct *p, const struct task_ctx *tctx)
+{
+	return tctx->polled && (s64)(p->se.sum_exec_runtime - tctx->polled) < (s64)POLL_PAUSE_MAX;
+}
+
 /* Has a message come since it was seen to wait? Nobody else says so: it was not queued yet. */
 static __always_inline bool was_answered(const struct task_struct *p, const struct task_ctx *tctx)
 {
@@ -95,32 +104,6 @@ static __always_inline bool was_answered(const struct task_struct *p, const stru
 	struct obs *o = bpf_map_lookup_elem(&obs, &tid);
 
 	return o && o->moved != tctx->moved;
-}
-
-/* sched_yield() by @from: without this op, and for all others, its slice would be over. */
-bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
-{
-	const struct knobs *k = knobs_now();
-	s32 cpu = scx_bpf_task_cpu(from);
-	struct task_ctx *tctx;
-	struct obs *o;
-	u32 tid = from->pid;
-	u64 exec;
-
-	if (to)
-		return false;
-	tctx = seen_waiting(from, k);
-	o = tctx ? bpf_map_lookup_elem(&obs, &tid) : NULL;
-	if (tctx && o && o->socks && scx_bpf_dsq_nr_queued(cpu)) {
-		exec = exec_now(from);
-		if (!is_still(tctx, o, exec, k) || ++tctx->yields < YIELDS) {
-			tctx->waiting = 0;
-			return false;
-		}
-		give_up(tctx, exec, cpu, k);
-	}
-	scx_bpf_task_set_slice(from, 0);
-	return false;
 }
 
 /* Dispatch asks of a task that ran and can go on: does it keep the CPU? */

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compiles bpf/*.bpf.c with the image's own clang against its kernel's BTF and its libbpf headers."""
+"""Compiles bpf/*.bpf.c with the image's own clang against its kernel's BTF and its libbpf headers.
+
+Each *.bpf.h is compiled by itself as well: it includes what it uses.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ __all__ = ["ensure"]
 CFLAGS = ("-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v4", "-fms-extensions", "-Wno-microsoft-anon-tag",
           "-D__TARGET_ARCH_x86",
           "-I/mnt", "-idirafter", "/usr/include/x86_64-linux-gnu")
+PURE = "set_quantum.h"
 _UNDEFINED = re.compile(r"GLOBAL\s+\w+\s+UND\s+(\w+)")  # a line of readelf -sW; weak symbols may be absent
 
 
@@ -30,6 +34,8 @@ def ensure(image: Image, directory: Path = REPO / "bpf") -> Path:
                 with fresh_dir(path) as work, stage(f"vm: BPF objects ({', '.join(programs) or 'none yet'})"):
                     for program in programs:
                         _compile(image, directory, program, work)
+                    _compile_pure(image, directory, work)
+                    _check_headers(image, directory, [path.name for path in sources if path.name.endswith(".bpf.h")])
         prune("bpf-*", path)
     return path
 
@@ -43,6 +49,24 @@ def _compile(image: Image, directory: Path, program: str, out: Path) -> None:
     chroot.run_in(image.rootfs, ["bpftool", "gen", "object", linked, whole], what, binds)
     (out / f"{program}.o").unlink()
     _check_kfuncs(image, program, out)
+
+
+def _compile_pure(image: Image, directory: Path, out: Path) -> None:
+    """Compile the header that Python calls through cffi (ctl/native.py), where there is one."""
+    if (directory / PURE).is_file():
+        words = ["gcc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-x", "c", "-DIRQ_INLINE=", f"/src/{PURE}"]
+        chroot.run_in(image.rootfs, [*words, "-o", f"/out/{Path(PURE).stem}.so"], f"compiling bpf/{PURE}",
+                      {"/src": directory, "/out": out})
+
+
+def _check_headers(image: Image, directory: Path, headers: list[str]) -> None:
+    """Raise VmError when a *.bpf.h does not compile alone: it has to include what it uses."""
+    for header in headers:
+        words = [flag for flag in CFLAGS if flag not in ("-g", "-O2")]
+        # What a header declares has no user where it stands alone.
+        chroot.run_in(image.rootfs, ["clang", *words, "-Wno-unused", "-fsyntax-only", "-x", "c",
+                                     f"/src/{header}"],
+                      f"compiling bpf/{header} by itself", {"/src": directory, "/mnt": image.kernel.path})
 
 
 def _check_kfuncs(image: Image, program: str, out: Path) -> None:

@@ -13,14 +13,13 @@ True
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import cffi
 
 from ctl.errors import CoschedError
+from ctl.native import bpf_dir
 
 __all__ = [
     "CAUSE_NAMES",
@@ -52,16 +51,6 @@ class Stat(NamedTuple):
     description: str
 
 
-def _find_header() -> Path:
-    """The header: beside ctl/ in a checkout, else among the installed BPF objects."""
-    places = [Path(__file__).resolve().parents[2] / "bpf"]
-    places.append(Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")))
-    for place in places:
-        if (place / "cosched.h").is_file():
-            return place / "cosched.h"
-    raise CoschedError(f"cosched.h is in none of {', '.join(map(str, places))}: set COSCHED_BPF_DIR to its directory")
-
-
 def _read_header(source: str) -> tuple[cffi.FFI, tuple[Stat, ...]]:
     """The types and the statistics that a header declares."""
     marked, stat_list = _MARKED.search(source), _STAT_LIST.search(source)
@@ -72,7 +61,7 @@ def _read_header(source: str) -> tuple[cffi.FFI, tuple[Stat, ...]]:
     return types, tuple(Stat(*row) for row in _STAT.findall(stat_list[1]))
 
 
-HEADER = _find_header()
+HEADER = bpf_dir() / "cosched.h"
 ffi, STATS = _read_header(HEADER.read_text())
 _constants = ffi.dlopen(None)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set_Quantum (CCS Alg. 2), the arithmetic: W, the quanta that follow, and what they come to.
+"""Set_Quantum (CCS Alg. 2) for people: W, the quanta that follow from it, and the shares that come of them.
 
-The kernel side gives the quanta (bpf/task.bpf.h); this says what they are, for the kernel's knobs and for people. A
-quantum bounds what a task gets at a time, not its share: m tasks of jobs that never wait get m * L / (m * L + n) of a
-CPU beside n local ones, more than L (B-CCS-15). So what they got is measured, epoch by epoch, and shown beside it.
+The kernel side gives the quanta, by the same text (bpf/set_quantum.h). A quantum bounds what a task gets at a time, not
+its share: m tasks of jobs that never wait get m * L / (m * L + n) of a CPU beside n local ones, more than L (B-CCS-15).
+So the agent measures the share that jobs got, epoch by epoch, and shows it beside the quanta.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MIN_QUANTUM_MS", "Quanta", "Shares", "mpl_bound", "quanta", "speed_weight"]
+from ctl.kernel import layout
+from ctl.native import library
 
-MIN_QUANTUM_MS: Final = 1.0  # MIN_SLICE_NS of bpf/cosched.h: what L = 0 leaves
+__all__ = ["MIN_QUANTUM_MS", "Quanta", "Shares", "mpl_bound", "quanta", "speed_weight", "stretch"]
+
+MIN_QUANTUM_MS: Final = layout.constant("MIN_SLICE_NS") / 1e6
+"""What L = 0 leaves a task, ms."""
+
+_FIXED_ONE: Final = 1 << layout.constant("MES_SHIFT")
 _ALIKE: Final = 0.95  # what two measurements of equal nodes differ by; MPL 3 must not become 2 for that
 _SLOWEST: Final = 1 / 64  # the least W: a node that is slower is given no longer quanta for it
 
@@ -29,6 +35,15 @@ def speed_weight(speed: float, fastest: float) -> float:
     if speed <= 0 or speed >= _ALIKE * fastest:
         return 1.0
     return max(speed / fastest, _SLOWEST)
+
+
+def stretch(weight: float) -> int:
+    """1/W as the kernel side takes it, in 1/1024.
+
+    >>> stretch(0.5)
+    2048
+    """
+    return round(_FIXED_ONE / weight)
 
 
 def mpl_bound(mpl: int, weight: float) -> int:
@@ -62,8 +77,8 @@ def quanta(quantum_ms: float, weight: float, share_l: float, *, on: bool, local_
     """
     if not on:
         return Quanta(float(quantum_ms), float(quantum_ms), float(quantum_ms))
-    whole = quantum_ms / weight
-    slowed = max(MIN_QUANTUM_MS, whole * share_l)
+    fixed = round(quantum_ms * 1e6), stretch(weight), round(share_l * _FIXED_ONE)
+    whole, slowed = (library("set_quantum").set_quantum(*fixed, held_back) / 1e6 for held_back in (False, True))
     return Quanta(whole, slowed if local_user else whole, slowed)
 
 

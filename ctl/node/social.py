@@ -25,7 +25,6 @@ from ctl.contract import Decision, Join, Peers, Sizes, State
 from ctl.errors import CoschedError
 from ctl.kernel import sysinfo
 from ctl.kernel.cgroups import JobCgroups
-from ctl.kernel.layout import constant
 from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Scheduler
 from ctl.node import local_user, set_memory, speed
@@ -33,13 +32,12 @@ from ctl.node.explicit import Period, Slots
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
 from ctl.node.pools import Pools
-from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight
+from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight, stretch
 from ctl.node.swapping import Swapping
 from ctl.policy import MODULES, Settings
 
 __all__ = ["SocialContract"]
 
-_ONE = 1 << constant("MES_SHIFT")
 _ALONE = Sizes(nodes=1, speed_max=0.0, memory_min=0)
 _log = logging.getLogger("ctl.social")
 
@@ -278,7 +276,7 @@ class SocialContract:
         """W, and with it the kernel's quanta."""
         before = self.weight
         self.weight = speed_weight(self.speed(), self._others.speed_max)
-        self._scheduler.adjust(stretch=round(_ONE / self.weight))
+        self._scheduler.adjust(stretch=stretch(self.weight))
         if self.weight != before:
             self.tell("weight", f"W is {self.weight:.2f}: quanta are {1 / self.weight:.2f} times as long")
 

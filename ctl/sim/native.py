@@ -2,7 +2,8 @@
 """The engines, each compiled when it is first needed and kept under its content's digest.
 
 An engine is a folder NAME here: engine.c, and sim.h with what Python sees of it between the "cdef" marks. What engines
-share (engine.h, interface.h, ready_queue.h, ...) is beside this file; those that order queues include bpf/insert_rq.h.
+share (engine.h, interface.h, ready_queue.h, ...) is beside this file; those that order queues include bpf/insert_rq.h,
+and the social contract includes bpf/set_quantum.h.
 
 >>> engine = load("csm")
 >>> engine.ffi.sizeof("struct rq_task")
@@ -11,14 +12,11 @@ share (engine.h, interface.h, ready_queue.h, ...) is beside this file; those tha
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import itertools
-import os
 import platform
 import re
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +24,7 @@ from typing import Any, NamedTuple
 import cffi
 
 from ctl.errors import CoschedError
+from ctl.native import bpf_dir, compiler, kept
 
 __all__ = ["CHECKED", "PLAIN", "Engine", "compiler", "load"]
 
@@ -51,23 +50,9 @@ class Engine(NamedTuple):
     digest: str  # of all that it was made of: results of another engine are another's results
 
 
-def _bpf_dir() -> Path:
-    """Where insert_rq.h is: beside ctl/ in a checkout, else among the installed BPF objects."""
-    places = [_HERE.parents[1] / "bpf", Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched"))]
-    for place in places:
-        if (place / "insert_rq.h").is_file():
-            return place
-    raise CoschedError(f"insert_rq.h is in none of {', '.join(map(str, places))}: set COSCHED_BPF_DIR to its directory")
-
-
-def compiler() -> str:
-    """The C compiler's command: $CC, else gcc."""
-    return os.environ.get("CC", "gcc")
-
-
 def _sources(name: str) -> list[Path]:
     own = [*sorted(_HERE.glob("*.h")), *sorted((_HERE / name).glob("*.[ch]"))]
-    return own + [_bpf_dir() / header for header in ("cosched.h", "insert_rq.h") if _orders(name)]
+    return own + [bpf_dir() / header for header in ("cosched.h", "insert_rq.h", "set_quantum.h") if _orders(name)]
 
 
 def _orders(name: str) -> bool:
@@ -83,7 +68,7 @@ def _digest(name: str, flags: tuple[str, ...]) -> str:
 
 
 def _compile(name: str, flags: tuple[str, ...], out: Path) -> None:
-    include = [f"-I{_HERE}", *([f"-I{_bpf_dir()}"] if _orders(name) else [])]
+    include = [f"-I{_HERE}", *([f"-I{bpf_dir()}"] if _orders(name) else [])]
     command = [compiler(), *flags, *include, str(_HERE / name / "engine.c"), "-o", str(out)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -96,7 +81,7 @@ def _compile(name: str, flags: tuple[str, ...], out: Path) -> None:
 def _declarations(name: str) -> str:
     parts = [(_CDEF, _HERE / "native.h"), (_CDEF, _HERE / name / "sim.h")]
     if _orders(name):
-        order = [(_CDEF, _bpf_dir() / "cosched.h"), (_ENV, _bpf_dir() / "insert_rq.h"), (_CDEF, _HERE / "decision.h")]
+        order = [(_CDEF, bpf_dir() / "cosched.h"), (_ENV, bpf_dir() / "insert_rq.h"), (_CDEF, _HERE / "decision.h")]
         parts = order + parts
     found = []
     for pattern, path in parts:
@@ -112,15 +97,7 @@ def load(name: str, kind: str = "") -> Engine:
     """An engine; kind CHECKED: the build that checks itself, PLAIN: the one without optimisation."""
     flags = _FLAGS + {"": (), CHECKED: ("-DSIM_CHECK", "-O1"), PLAIN: ("-O0",)}[kind]
     digest = _digest(name, flags)
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cosched" / "sim"
-    base.mkdir(parents=True, exist_ok=True)
-    path = base / f"{name}-{digest}.so"
-    with (base / f"{name}-{digest}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # workers that start together compile once
-        if not path.exists():
-            with tempfile.TemporaryDirectory(dir=base) as work:
-                _compile(name, flags, Path(work) / "engine.so")
-                (Path(work) / "engine.so").rename(path)
+    path = kept("sim", name, digest, lambda out: _compile(name, flags, out))
     ffi = cffi.FFI()
     ffi.cdef(_declarations(name))
     lib: Any = ffi.dlopen(str(path))

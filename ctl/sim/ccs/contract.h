@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The social contract on one node: Set_Quantum (CCS Alg. 2) and Set_Memory
- * (CCS Alg. 3, with B-CCS-6, 8 and 9). The rules are those of
- * ctl/node/set_quantum.py and ctl/node/set_memory.py; tests compare them.
- * Set_Memory is not shared with the agent, because each works on its own
- * state: linked tasks of an event loop here, jobs with reasons there.
+ * The social contract on one node: Set_Quantum (CCS Alg. 2, bpf/set_quantum.h)
+ * and Set_Memory (CCS Alg. 3, with B-CCS-6, 8 and 9). Set_Memory's rule is that
+ * of ctl/node/set_memory.py; tests compare the two. The agent does not share
+ * this text, because each works on its own state: linked tasks of an event loop
+ * here, jobs with reasons for people there.
  */
 #ifndef SIM_CONTRACT_H
 #define SIM_CONTRACT_H
 
+#include "set_quantum.h"
 #include "state.h"
 
 #define QUIET		2	/* epochs without a page coming back until a job may go on */
@@ -19,16 +20,14 @@
 /* What a task gets at a time (CCS Alg. 2, eq. 3); L counts once (B-CCS-14). 0 where it is stopped. */
 static uint64_t quantum_of(const struct sim_params *p, double weight, int user, int is_parallel, uint32_t state)
 {
-	double whole = (double)p->quantum_ns / weight, part;
+	uint32_t stretch = (uint32_t)((1 << MES_SHIFT) / weight + 0.5);
+	uint32_t share_l = (uint32_t)((1 << MES_SHIFT) * p->share_l + 0.5);
 
 	if (state == STATE_STOPPED)
 		return 0;
 	if (!p->set_quantum)
 		return p->quantum_ns;
-	if (!is_parallel || (!user && state != STATE_SLOWED))
-		return (uint64_t)(whole + 0.5);
-	part = whole * p->share_l;
-	return part < MIN_SLICE_NS ? MIN_SLICE_NS : (uint64_t)(part + 0.5);
+	return set_quantum(p->quantum_ns, stretch, share_l, is_parallel && (user || state == STATE_SLOWED));
 }
 
 /* MPL(N_k) = MPL(N_max) W(N_k), the integer part, at least 1 (CCS eq. 4, B-CCS-22) */

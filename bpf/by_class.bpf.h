@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Rules that put jobs ahead of local tasks by class (R_BY_CLASS): how long a
+ * queued task has been passed, and when a local task last had its turn.
+ */
+#ifndef BY_CLASS_BPF_H
+#define BY_CLASS_BPF_H
+
+#include "rq.bpf.h"
+#include "task.bpf.h"
+
+/*
+ * Its stay in RQ begins. Under other rules nobody asks; a task that
+ * is queued while the rule becomes prio counts as passed for long, once.
+ */
+static __always_inline void note_queued(struct task_ctx *tctx, const struct knobs *k)
+{
+	if (rule_has(k->rule, R_BY_CLASS))
+		tctx->queued_at = scx_bpf_now();
+}
+
+/*
+ * Has this queued task been passed for long enough? It has after
+ * starve_ms in which jobs had the CPU for themselves: while other local tasks
+ * have turns, these are what it waits for. The kernel's watchdog does not ask
+ * for whom one waits, and counts from the same moment: after a quarter of its
+ * limit nobody is passed, which leaves time for those that are ahead already.
+ */
+static __always_inline bool is_starved(const struct task_struct *p, const struct task_ctx *tctx,
+				       const struct knobs *k)
+{
+	s64 most = cfg.watchdog_ms / 4 * NSEC_PER_MSEC, limit = k->starve_ms * NSEC_PER_MSEC;
+	s64 queued;
+	u64 now;
+
+	if (!rule_has(k->rule, R_BY_CLASS) || !in_ready_queue(p))
+		return false;
+	now = scx_bpf_now();
+	queued = now - tctx->queued_at;
+	return queued > most ||
+	       (queued > limit && (s64)(now - rq_of(scx_bpf_task_cpu(p))->local_until) > limit);
+}
+
+/* The head of the queue is about to run. Is it a local task's turn? */
+static __always_inline void note_turn(s32 cpu, const struct knobs *k)
+{
+	struct task_struct *head = scx_bpf_dsq_peek(cpu);
+	struct task_ctx *tctx = head ? ctx_of(head) : NULL;
+
+	if (tctx && !is_parallel(tctx, k))
+		rq_of(cpu)->local_until = scx_bpf_now() + head->scx.slice;
+}
+
+#endif /* BY_CLASS_BPF_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the scheduler shares with user space: settings, counters, observations, jobs. */
+#ifndef MAPS_BPF_H
+#define MAPS_BPF_H
+
+#include "scx.bpf.h"
+#include "cosched.h"
+
+const volatile struct config cfg SEC(".rodata.config");
+struct knob_sets knob_sets SEC(".data.knobs");
+u64 stats[MAX_CPUS][MAX_RULES][NR_COSCHED_STATS] SEC(".bss.stats");
+struct exit_record exit_record SEC(".bss.exit");
+struct snapshot snap SEC(".bss.snap");
+
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, u32);
+	__type(value, struct obs);
+} obs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, u64);
+	__type(value, struct sock_obs);
+} socks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct job_stat);
+} jobs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u32);
+} job_states SEC(".maps");
+
+static __always_inline const struct knobs *knobs_now(void)
+{
+	return &knob_sets.set[knob_sets.active & 1];
+}
+
+_Static_assert(!(MAX_CPUS & (MAX_CPUS - 1)) && !(MAX_RULES & (MAX_RULES - 1)),
+	       "masks bound the indexes below");
+_Static_assert(NR_RULES <= MAX_RULES, "each rule has its statistics");
+
+static __always_inline u64 *stats_of(s32 cpu, u32 rule)
+{
+	return stats[cpu & (MAX_CPUS - 1)][rule & (MAX_RULES - 1)];
+}
+
+#endif /* MAPS_BPF_H */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A ready queue as we know it: the DSQ of a CPU, what we remember of its keys, and
+ * the insertion that is under way.
+ */
+#ifndef RQ_BPF_H
+#define RQ_BPF_H
+
+#include "maps.bpf.h"
+#include "insert_rq.h"
+
+/*
+ * One insertion under way. Lives in the rq_ctx of its CPU, whose rq lock is
+ * held: numbers in map memory are opaque to the verifier, on its stack each
+ * turn of the walk would be a state of its own.
+ */
+struct placing {
+	struct insert_env	env;
+	struct rq_task		h;		/* the task to insert */
+	struct rq_task		running;	/* RQ[0], if has_running */
+	struct rq_task		other;		/* the one being asked */
+	u64			key;		/* the answer */
+	u64			limit;		/* the key behind it, exclusive */
+	u64			ahead, behind;	/* keys where the walk ended */
+	u32			passed;
+	u32			tid;
+	u8			with_obs;
+	u8			has_running;
+	u8			dry;		/* only ask, charge nobody */
+	u8			seen;
+	u8			stopped;
+	u8			head;		/* ahead of all that is queued */
+	u8			bounded;
+	u8			gap;		/* no midpoint was left */
+	char			comm[COMM_LEN];	/* of h, for the record */
+};
+
+/* One CPU's ready queue: the DSQ whose id is the CPU, and what we know of it. */
+struct rq_ctx {
+	u64	tail_key;	/* largest key given out */
+	u64	credit_key;	/* key of the last task inserted on credit */
+	u64	credit_limit;	/* keys behind it start here */
+	u64	resume_key;	/* the displaced task: its place in the ready queue, */
+	u64	resume_slice;	/* what was left of its quantum, */
+	u64	resume_exec;	/* and its CPU time, when it was displaced */
+	u64	quantum_end;	/* sum_exec_runtime at which the quantum of rest_tid ends, whom a message interrupted */
+	u32	tail_tid;
+	u32	credit_tid;
+	u32	resume_tid;
+	u32	rest_tid;
+	u32	seq;		/* decision records, lost ones included */
+	u32	msg_w, msg_r;	/* message slots written and read */
+	u32	renumber;	/* a gap is exhausted */
+	u32	busy;		/* counted in nr_busy */
+	u32	ordered;	/* the vtime queue is in use: not quiet */
+	u32	inactive;	/* the CPU goes offline, is, or comes */
+	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
+	u32	behind_tid;
+	u64	asked;		/* when an idle CPU last had tasks moved to where it can take them */
+	u64	local_until;	/* R_BY_CLASS: when the last turn of a local task ended, or will */
+	u64	streak;		/* since when only tops and credits ran, 0: they do not */
+	u32	msg_tid[MSG_SLOTS];
+	struct placing w;
+};
+
+static struct rq_ctx rqs[MAX_CPUS];
+static u32 nr_busy;		/* CPUs whose ready queue was seen non-empty */
+
+static __always_inline struct rq_ctx *rq_of(s32 cpu)
+{
+	return &rqs[cpu & (MAX_CPUS - 1)];
+}
+
+/*
+ * May this CPU raise an irq_work, as a kick or a woken reader of a ring buffer
+ * does? On a CPU that comes online, whose first act is to wake who asked for
+ * it, the interrupt that runs it can be lost (seen with QEMU on a loaded
+ * host). It waits then, and as none is raised behind it, all irq_work of that
+ * CPU with it, RCU's too, until the CPU has gone again. A CPU that goes turns
+ * its interrupt controller off before it wakes the last ones.
+ */
+static __always_inline bool may_raise_irq_work(void)
+{
+	return !rq_of(bpf_get_smp_processor_id())->inactive;
+}
+
+static __always_inline void mark_busy(struct rq_ctx *rq)
+{
+	if (cfg.nr_cpus < 2 || rq->busy)
+		return;
+	rq->busy = 1;
+	__sync_fetch_and_add(&nr_busy, 1);
+}
+
+static __always_inline void mark_empty(struct rq_ctx *rq)
+{
+	if (!rq->busy)
+		return;
+	rq->busy = 0;
+	__sync_fetch_and_sub(&nr_busy, 1);
+}
+
+#endif /* RQ_BPF_H */

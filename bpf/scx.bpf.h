@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The kernel as a scheduler sees it: its types, its calls, and what these headers do not bring. */
+#ifndef SCX_BPF_H
+#define SCX_BPF_H
+
+
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#define ENOENT	2
+#define ENOMEM	12
+
+#define NSEC_PER_MSEC	1000000ULL
+
+#define PF_KTHREAD	0x00200000
+
+#define SCX_OP(name, args...)							\
+	SEC("struct_ops/" #name) BPF_PROG(name, ##args)
+#define SCX_OP_SLEEPABLE(name, args...)						\
+	SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
+
+/* Ends the scheduler with a message; the kernel goes back to its own. */
+#define scx_fail(fmt, args...)							\
+({										\
+	static char ___fmt[] = fmt;						\
+	unsigned long long ___data[] = { args };				\
+	scx_bpf_error_bstr(___fmt, ___data, sizeof(___data));			\
+})
+
+#endif /* SCX_BPF_H */
