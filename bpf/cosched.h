@@ -198,6 +198,7 @@ struct trace_task {
 #define DEC_BOUNDED	4	/* walk_max ended the walk, or top_ms made a top a tail */
 #define DEC_RUNNING	8	/* .running holds a task of ours */
 #define DEC_OVERLOADED	16
+#define DEC_GAP		32	/* no key was left where it belongs: it may be further back than the rule says */
 
 /* One insertion, in the ring buffer "decisions". Only nr entries of queue are sent. */
 struct decision {

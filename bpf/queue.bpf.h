@@ -9,6 +9,7 @@
  * next dispatch renumber the queue. An insertion that needs one before that is
  * counted, and its task takes the key of the neighbour ahead: equal keys keep
  * insertion order, so it is in its place unless both neighbours have that key.
+ * Then it goes behind both, and its record says so (DEC_GAP).
  *
  * Everything here runs with the rq lock of the queue's CPU held. Only a
  * stealing CPU removes tasks without it; what we remember of the tail is
@@ -16,6 +17,10 @@
  */
 #ifndef QUEUE_BPF_H
 #define QUEUE_BPF_H
+
+#include "compare.bpf.h"
+#include "job.bpf.h"
+#include "record.bpf.h"
 
 static __always_inline u64 spacing(void)
 {

@@ -6,6 +6,8 @@
 #ifndef RECORD_BPF_H
 #define RECORD_BPF_H
 
+#include "compare.bpf.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
@@ -124,11 +126,27 @@ static __always_inline void note_running(const struct knobs *k, const struct tas
 	__builtin_memcpy(rec->running.comm, curr->comm, COMM_LEN);
 }
 
+/* How many tasks of the queue, the task @tid not among them, a task under @key goes behind. */
+static __noinline u32 position_of_key(s32 cpu, u32 tid, u64 key)
+{
+	struct task_struct *q;
+	u32 pos = 0;
+
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		if ((s64)(q->scx.dsq_vtime - key) > 0)
+			break;
+		pos += q->pid != tid;
+	}
+	return pos;
+}
+
 /* Where the new task stands, counted from the head, before it was there. */
-static __noinline u32 record_position(const struct placing *w, const struct decision *rec)
+static __noinline u32 record_position(const struct placing *w, const struct decision *rec, s32 cpu)
 {
 	u32 i, pos = 0;
 
+	if (w->gap)
+		return position_of_key(cpu, w->tid, w->key);
 	if (w->env.cause == CAUSE_CREDIT && !credit_walks(w->env.rule)) {
 		bpf_for(i, 0, MAX_TRACE) {
 			if (i >= rec->nr)
@@ -198,19 +216,13 @@ __noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64
 	struct task_ctx *tctx = ctx_of(p);
 	struct decision *rec;
 	struct insert_env env;
-	struct task_struct *q;
 	u32 zero = 0;
 
 	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
 	if (!rec || !tctx)
 		return 0;
 	record_begin(cpu, 0);
-	rec->position = 0;
-	bpf_for_each(scx_dsq, q, cpu, 0) {
-		if ((s64)(q->scx.dsq_vtime - key) > 0)
-			break;
-		rec->position++;
-	}
+	rec->position = position_of_key(cpu, p->pid, key);
 	fill_env(&env, k, CAUSE_RESUME);
 	record_env(rec, &env, k);
 	record_task(&rec->task, p, tctx, k);
@@ -231,11 +243,13 @@ __noinline int record_end(s32 cpu, bool preempt)
 	if (!rec)
 		return 0;
 	record_env(rec, &w->env, k);
-	rec->position = record_position(w, rec);
+	rec->position = record_position(w, rec, cpu);
 	if (preempt)
 		rec->flags |= DEC_PREEMPT;
 	if (w->bounded)
 		rec->flags |= DEC_BOUNDED;
+	if (w->gap)
+		rec->flags |= DEC_GAP;
 	if (w->has_running)
 		rec->flags |= DEC_RUNNING;
 	rec->task.tid = w->tid;

@@ -29,7 +29,8 @@ _TASK = ffi.sizeof("struct trace_task")
 _NS_PER_MS = 1_000_000
 _FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved")}
 _PARALLEL = constant("TASK_PARALLEL")
-_PREEMPT, _TRUNCATED, _BOUNDED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED"), constant("DEC_BOUNDED")
+_PREEMPT, _TRUNCATED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED")
+_BOUNDED, _GAP = constant("DEC_BOUNDED"), constant("DEC_GAP")
 _RESUME = constant("CAUSE_RESUME")
 _RUNNING, _OVERLOADED = constant("DEC_RUNNING"), constant("DEC_OVERLOADED")
 
@@ -129,6 +130,7 @@ def decode(record: bytes) -> dict[str, Any]:
         "preempt": bool(flags & _PREEMPT),
         "truncated": bool(flags & _TRUNCATED),
         "bounded": bool(flags & _BOUNDED),
+        "gap": bool(flags & _GAP),
         "from": getattr(decision, "from"),
         "mnol": decision.mnol,
         "mnod": decision.mnod,

@@ -31,7 +31,7 @@ class Lost:
 def sentence(decision: dict[str, Any]) -> str:
     """One line for a decision as ctl/kernel/trace.py decodes it."""
     task, queue = decision["task"], decision["queue"]
-    marks = [word for word in ("preempt", "truncated", "bounded", "overloaded") if decision.get(word)]
+    marks = [word for word in ("preempt", "truncated", "bounded", "gap", "overloaded") if decision.get(word)]
     overtaken = f" overtook {','.join(map(str, decision['overtaken']))}" if decision["overtaken"] else ""
     ready = " ".join(_task(entry) for entry in queue) or "empty"
     return (

@@ -36,6 +36,7 @@ class Record(NamedTuple):
     overtaken: tuple[int, ...]  # tids
     preempt: bool
     bounded: bool
+    gap: bool  # no key was left where it belongs: it may be further back
     truncated: bool  # the queue was longer than what is recorded of it
     comms: dict[int, str]
 
@@ -99,6 +100,7 @@ def _from_json(values: dict[str, Any]) -> Record:
         tuple(values["overtaken"]),
         values["preempt"],
         values["bounded"],
+        values["gap"],
         values["truncated"],
         {t["tid"]: t["comm"] for t in everybody},
     )

@@ -14,7 +14,7 @@ from ctl.errors import CoschedError
 from ctl.kernel import trace
 from ctl.kernel.layout import constant, ffi
 
-FLAGS = ("preempt", "truncated", "bounded", "overloaded")
+FLAGS = ("preempt", "truncated", "bounded", "overloaded", "gap")
 
 
 def task(tid: int, **values: int) -> dict[str, Any]:

@@ -59,6 +59,7 @@ def _close(values: Object, queue: list[Task], running: Task | None, decision: De
         "overtaken": charged,
         "preempt": decision.preempt,
         "bounded": decision.bounded,
+        "gap": False,
     }
 
 
@@ -68,7 +69,7 @@ def _put_back(seq: int, env: Env, cpu: ReadyQueue, tid: int, position: int) -> O
     queue = [cpu.running, *cpu.queue]
     place = next(j for j, q in enumerate(queue) if q.tid == tid)
     values = _object(seq, env._replace(cause=PUT_BACK), queue.pop(place), cpu, position)
-    quiet: Object = {"running": None, "overtaken": [], "preempt": False, "bounded": False}
+    quiet: Object = {"running": None, "overtaken": [], "preempt": False, "bounded": False, "gap": False}
     return values | quiet | {"queue": [_t(q) for q in queue], "position": place}
 
 
@@ -226,9 +227,21 @@ def test_a_top_may_be_denied_and_says_so(tmp_path: Path) -> None:
     cpu = ReadyQueue()
     cpu.insert(Task(2), env)
     values = _object(1, env, Task(9, True, rec=1), cpu, 1)
-    values |= {"position": 1, "overtaken": [], "preempt": False, "bounded": True}
+    values |= {"position": 1, "overtaken": [], "preempt": False, "bounded": True, "gap": False}
     assert replay(tmp_path, [values]).exit_code == 0
     assert replay(tmp_path, [values | {"bounded": False}]).exit_code == 1
+
+
+def test_without_a_key_a_task_may_stand_further_back_and_says_so(tmp_path: Path) -> None:
+    env, cpu = Env("pred", "wake"), ReadyQueue()
+    for tid in (2, 3):
+        cpu.insert(Task(tid), env)
+    values = _object(1, env, Task(9, True, mes=2048), cpu, 2)
+    values |= {"position": 1, "overtaken": [3, 2], "preempt": False, "bounded": False, "gap": True}
+    result = replay(tmp_path, [values])
+    assert result.exit_code == 0 and "1 without a key" in result.output, result.output
+    assert replay(tmp_path, [values | {"gap": False}]).exit_code == 1
+    assert replay(tmp_path, [values | {"overtaken": [3]}]).exit_code == 1, "the others are still as the rule says"
 
 
 def test_cpus_are_followed_apart_and_steals_are_no_disorder(tmp_path: Path) -> None:
@@ -274,7 +287,7 @@ def _put(out: Any, values: Object) -> None:
 def _raw(values: Object) -> bytes:
     """The object as the kernel writes it."""
     record: Any = ffi.new("struct decision *")
-    flags = ("preempt", "truncated", "bounded", "running", "overloaded")
+    flags = ("preempt", "truncated", "bounded", "running", "overloaded", "gap")
     record.flags = sum(1 << bit for bit, name in enumerate(flags) if values[name])
     for name in ("ns", "seq", "cpu", "position", "mnol", "mnod", "walk_max", "from"):
         setattr(record, name, values[name])
