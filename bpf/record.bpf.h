@@ -126,16 +126,16 @@ static __always_inline void note_running(const struct knobs *k, const struct tas
 	__builtin_memcpy(rec->running.comm, curr->comm, COMM_LEN);
 }
 
-/* How many tasks of the queue, the task @tid not among them, a task under @key goes behind. */
+/* Behind how many tasks the task @tid is, or will be, under @key: equal keys keep insertion order. */
 static __noinline u32 position_of_key(s32 cpu, u32 tid, u64 key)
 {
 	struct task_struct *q;
 	u32 pos = 0;
 
 	bpf_for_each(scx_dsq, q, cpu, 0) {
-		if ((s64)(q->scx.dsq_vtime - key) > 0)
+		if ((s64)(q->scx.dsq_vtime - key) > 0 || q->pid == tid)
 			break;
-		pos += q->pid != tid;
+		pos++;
 	}
 	return pos;
 }
