@@ -10,7 +10,7 @@
 #include "task.bpf.h"
 
 /*
- * Its stay in RQ begins. Under other rules nobody asks; a task that
+ * The stay of a task in RQ begins. Other rules never read the time: a task that
  * is queued while the rule becomes prio counts as passed for long, once.
  */
 static __always_inline void note_queued(struct task_ctx *tctx, const struct knobs *k)
@@ -20,11 +20,11 @@ static __always_inline void note_queued(struct task_ctx *tctx, const struct knob
 }
 
 /*
- * Has this queued task been passed for long enough? It has after
- * starve_ms in which jobs had the CPU for themselves: while other local tasks
- * have turns, these are what it waits for. The kernel's watchdog does not ask
- * for whom one waits, and counts from the same moment: after a quarter of its
- * limit nobody is passed, which leaves time for those that are ahead already.
+ * Has this queued task been passed for long enough? Yes after starve_ms in which
+ * jobs had the CPU for themselves; while other local tasks have turns, the task
+ * waits for these. The kernel's watchdog counts from the same moment, whatever
+ * the task waits for: after a quarter of the watchdog's limit the task is passed
+ * no more, which leaves time for the tasks already ahead of it.
  */
 static __always_inline bool is_starved(const struct task_struct *p, const struct task_ctx *tctx,
 				       const struct knobs *k)

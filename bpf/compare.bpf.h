@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What insert_RQ may know of the tasks that it compares: messages, faults,
- * sleeper credit, CPU time, and for how long they have been passed.
+ * The values of tasks that insert_RQ compares: messages, faults, sleeper credit,
+ * CPU time, and for how long others have passed them.
  */
 #ifndef COMPARE_BPF_H
 #define COMPARE_BPF_H
@@ -53,7 +53,7 @@ __noinline int may_pass(const struct insert_env *env, const struct rq_task *q,
 	return may_overtake(env, q, h);
 }
 
-/* What insert_RQ may know of a task, as of now. */
+/* The values of a task that insert_RQ compares, as of now. */
 static __always_inline void fill_task(struct rq_task *t, const struct task_struct *p,
 				      const struct task_ctx *tctx, const struct knobs *k,
 				      bool with_obs)

@@ -2,7 +2,7 @@
 /*
  * cosched: the papers' coscheduling policies as a sched_ext scheduler.
  *
- * What it guarantees
+ * Guarantees
  *   Each CPU has one ready queue, RQ, in the order the papers' insert_RQ gives
  *   it (insert_rq.h). The running task is RQ[0]. A task that reaches RQ is
  *   placed behind the first task, seen from the tail, that it may not
@@ -17,7 +17,7 @@
  *     the rest of its quantum and its de (B-CSM-4, B-CSM-12).
  *   -> dispatch: the head moves to the CPU. A task whose quantum ended and
  *     that may overtake the whole queue, or belongs on top of it, keeps the
- *     CPU, and everybody whom it overtook is charged: the same as inserting it
+ *     CPU, and every task that it overtook is charged: the same as inserting it
  *     first and dispatching then.
  *   -> blocks, or its quantum ends, or it is seen to wait (waiting.bpf.h)
  *     -> enqueue.
@@ -33,26 +33,26 @@
  *
  * Rule prio
  *   Tasks of jobs go ahead of all local ones, first come, first served among
- *   themselves, and displace a local one that runs. After starve_ms without a
- *   turn of a local task those that are queued are passed no more, so they run
- *   after those that are ahead by then; nor is one that has been queued for a
- *   quarter of the watchdog's limit, so that it ends nothing. Kernel threads
- *   that wake go ahead of everything.
+ *   themselves, and displace a local task that runs. After starve_ms without a
+ *   turn of a local task, the queued local tasks are passed no more: they run
+ *   after the tasks ahead of them at that time. Nor is a local task passed that
+ *   has been queued for a quarter of the watchdog's limit, so that the watchdog
+ *   does not end the scheduler. Kernel threads that wake go ahead of everything.
  *
  * The social contract
  *   With set_quantum, a quantum is Def_Q / W, and that times L for the tasks of
  *   a job while a local user is present here or on another node that holds the
- *   job (CCS Alg. 2). Who is present, and where, the agent says.
+ *   job (CCS Alg. 2). The agent says whether a user is present, and where.
  *
  * Example: csm, memory fits, MNO 2, mes in brackets, queue head first:
  *   A(9) runs | B(4) C(0 local, de=1)    E(6) wakes: passes C (de=2), passes B
  *   (de=1), may not pass A:   A | E B C. The next F(7) passes nobody: C is
  *   protected, F stays behind it.
  *
- * What it does not do
- *   It never holds back a runnable task: stopping a job is the freezer's. Tops
- *   and credits that follow each other without end would starve the rest and
- *   call the kernel's watchdog; after top_ms they take the tail until a task
+ * Limits
+ *   The scheduler never holds back a runnable task: the freezer stops jobs. Tops
+ *   and credits that follow each other without end would starve the other tasks
+ *   and call the kernel's watchdog; after top_ms they take the tail until a task
  *   from the queue's regular order has run, and each such denial is counted.
  */
 #include "insert.bpf.h"

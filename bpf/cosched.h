@@ -38,7 +38,7 @@ enum insert_rule {
 	RULE_CSM_FIRST,		/* Algorithm 1 with faults asked before messages (B-CSM-6) */
 	RULE_CCS,		/* CCS Alg. 1: by COM, or by FLT when overloaded */
 	RULE_PRIO,		/* parallel tasks ahead of all others (Monito sec. 5.2) */
-	RULE_IMPLICIT,		/* whoever waited for a message -> top when it comes, else tail (Monito sec. 2.2) */
+	RULE_IMPLICIT,		/* a task that waited for a message -> top when it comes, else tail (Monito sec. 2.2) */
 	NR_RULES,
 };
 
@@ -64,13 +64,13 @@ enum classify_mode {
 	CLASSIFY_MES,		/* parallel iff mes is not zero (CSM sec. 3.1) */
 };
 
-/* What flt of a task is. */
+/* The meaning of flt of a task. */
 enum flt_mode {
 	FLT_RATE,		/* major faults in the last second (CCS sec. 3.2) */
 	FLT_PROBABILITY,	/* fault probability (CSM eq. 3, B-CSM-1), per mille */
 };
 
-/* What Set_Quantum needs to know of a job, map "job_states", key: its cgroup id. No entry: JOB_FREE. */
+/* The state of a job, for Set_Quantum. Map "job_states", key: its cgroup id. No entry: JOB_FREE. */
 enum job_state {
 	JOB_FREE,
 	JOB_SLOWED,		/* LOCAL: a local user is present on another node that holds it */
@@ -83,8 +83,8 @@ enum job_state {
 #define TASK_STARVED	8	/* RULE_PRIO: has been queued for too long to be passed */
 
 /*
- * What is known of one task when insert_RQ compares it. insert_rq.h works on
- * nothing else, so a recorded decision can be replayed from these alone.
+ * The values of one task when insert_RQ compares it. insert_rq.h works on nothing
+ * else, so a recorded decision can be replayed from these alone.
  */
 struct rq_task {
 	unsigned int		flags;		/* TASK_* */
@@ -242,7 +242,7 @@ struct config {
 	unsigned int		watchdog_ms;	/* a runnable task that waits longer ends the scheduler */
 };
 
-/* What the scheduler remembers of a job, key: cgroup id of the job. */
+/* The scheduler's counters of a job, key: cgroup id of the job. */
 struct job_stat {
 	unsigned long long	overtakes_given;
 	unsigned long long	overtakes_suffered;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Sleeper credit (CCS sec. 4.4, B-CCS-31): a local task that slept more than it
- * ran, or left much of its turn, goes ahead of those that did not.
+ * ran, or left much of its turn, goes ahead of all tasks without credit.
  */
 #ifndef CREDIT_BPF_H
 #define CREDIT_BPF_H
@@ -18,11 +18,11 @@ static __always_inline s64 credit_left(const struct task_struct *p, const struct
 }
 
 /*
- * p woke (B-CCS-31). What it ran since its credit was settled last goes off;
- * what it slept comes on (a task that blocked was last accounted when it left
- * the CPU: exec_start), and half of what it left of a turn that it had waited
- * for. Else one that sleeps briefly but often, for a page, would wait for all
- * others each time, however little it runs.
+ * p woke (B-CCS-31). Its credit shrinks by the CPU time since it was settled
+ * last. It grows by the sleep (the kernel accounted p last when p left the CPU:
+ * exec_start) and by half of the quantum that p left unused, if p had waited for
+ * that turn. Without the half, a task that sleeps briefly but often, for a page,
+ * would wait for all others each time, however little it runs.
  */
 static __always_inline void settle_credit(const struct task_struct *p, struct task_ctx *tctx,
 					  const struct knobs *k)

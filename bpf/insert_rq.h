@@ -14,11 +14,11 @@
  *	may_overtake()	on the walk, may h pass this one?
  *	charges()	does passing it cost it a de?
  *
- * Two rules are modes of Monito's rather than algorithms. implicit leaves the
- * order of arrival alone but for who waited for a message and has it. prio puts
- * tasks of jobs ahead of all local ones, whatever de says: MNO would make it
- * another rule, so what bounds it is time (TASK_STARVED), for the kernel's
- * watchdog and not for fairness (B-MO-14).
+ * Two rules are modes of Monito's rather than algorithms. implicit keeps the
+ * order of arrival, except for a task that waited for a message and has it. prio
+ * puts tasks of jobs ahead of all local ones, whatever de says. MNO would make
+ * prio another rule, so time bounds it (TASK_STARVED): for the kernel's watchdog,
+ * not for fairness (B-MO-14).
  *
  * Example, rule pred, MNO 2, queue head first, mes in brackets:
  *
@@ -46,7 +46,7 @@ enum insert_plan {
 };
 
 /*
- * What differs by rule beyond sched_cond(): one row a rule. A new rule is a row
+ * The differences between rules beyond sched_cond(): one row a rule. A new rule is a row
  * here, its value in enum insert_rule, and its condition in sched_cond() (or,
  * if a message leads it to the top on a condition, in top_cond()).
  */
@@ -66,7 +66,7 @@ enum rule_trait {
 	R_OVERLOADED_OBSERVES	= 1 << 12,	/* the same, once memory does not fit */
 	R_REINSERTS		= 1 << 13,	/* a message for a queued task inserts it anew */
 	R_WAITERS_ONLY		= 1 << 14,	/* the same, if it waits for one */
-	R_POLLERS_WAIT		= 1 << 15,	/* one that was polling waits */
+	R_POLLERS_WAIT		= 1 << 15,	/* the same, if it was polling when it left the CPU */
 };
 
 struct rule_row {
@@ -135,7 +135,7 @@ IRQ_INLINE int starv_cond(const struct insert_env *env, const struct rq_task *q)
 }
 
 /*
- * RULE_PRIO: who goes ahead of whom. A task of a job that waits for a message
+ * R_BY_CLASS: the order of classes. A task of a job that waits for a message
  * would block, were it PVM's; credit decides among local tasks only.
  */
 IRQ_INLINE unsigned int prio_rank(const struct rq_task *t)
@@ -243,7 +243,7 @@ IRQ_INLINE int charges(const struct insert_env *env)
 }
 
 /*
- * Is the place of one on credit found by a walk? Else it is known: behind the
+ * Does a task on credit find its place by a walk? Else the place is known: behind the
  * last of its like, at the head where there is none; and it displaces a running
  * task without credit even if its like are ahead of it.
  */

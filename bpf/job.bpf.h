@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Jobs: who belongs to one, and what its tasks did to those of others. */
+/* Jobs: membership of tasks, and how often tasks of one job passed those of others. */
 #ifndef JOB_BPF_H
 #define JOB_BPF_H
 

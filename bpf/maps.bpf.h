@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the scheduler shares with user space: settings, counters, observations, jobs. */
+/* The maps and sections shared with user space: settings, counters, observations, jobs. */
 #ifndef MAPS_BPF_H
 #define MAPS_BPF_H
 

@@ -74,7 +74,7 @@ __noinline int reinsert(u32 tid, s32 cpu)
 	return preempt;
 }
 
-/* What @prev has left of its quantum, if a message took it off the CPU. */
+/* The rest of @prev's quantum, ns, if a message took it off the CPU; else 0. */
 static __always_inline u64 rest_of_interrupted(const struct rq_ctx *rq, const struct task_struct *prev)
 {
 	s64 rest;
@@ -145,7 +145,7 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	tctx = ctx_of(p);
 	if (!tctx || !is_parallel(tctx, k) || !in_ready_queue(p) || tctx->msg_pending)
 		goto out;
-	/* spin-block wakes who blocked, and leaves a ready task where it is (Monito sec. 1); prio orders by class */
+	/* spin-block wakes blocked tasks and leaves ready ones in place (Monito sec. 1); prio orders by class */
 	if (rule_has(k->rule, R_WAITERS_ONLY) && !tctx->waiting &&
 	    !(rule_has(k->rule, R_POLLERS_WAIT) && was_polling(p, tctx)))
 		goto out;

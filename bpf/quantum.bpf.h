@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a task gets at a time: the policy's quantum, Set_Quantum's where that
- * module is on, and nice.
+ * The quantum of a task: the policy's, Set_Quantum's where that module is on, and
+ * nice.
  */
 #ifndef QUANTUM_BPF_H
 #define QUANTUM_BPF_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Quiet mode. No job on the node: every rule is a FIFO, and the CPU's local DSQ
- * is the ready queue. It needs no dispatch, but nobody can be placed in its
- * middle or be stolen from it, so this ends with the first parallel task, with
- * the first task that a record or an idle CPU asks for, and until the vtime
- * queue is empty again.
+ * is the ready queue. That DSQ needs no dispatch, but no task can be placed in
+ * its middle or stolen from it. Quiet mode therefore ends with the first parallel
+ * task, with the first record, and when an idle CPU asks for a task; it begins
+ * again once the vtime queue is empty.
  */
 #ifndef QUIET_BPF_H
 #define QUIET_BPF_H
@@ -28,8 +28,8 @@ static __always_inline bool is_quiet(const struct rq_ctx *rq, const struct knobs
 
 /*
  * The last job has gone, but tasks that never sleep would keep the vtime queue
- * in use: move it to the local DSQ, in its order. Whoever comes goes behind it
- * until all have been moved. Returns whether there is one to run.
+ * in use: move its tasks to the local DSQ, in their order. New arrivals go behind
+ * them until all have been moved. Returns whether there is a task to run.
  */
 static __noinline int become_quiet(s32 cpu)
 {

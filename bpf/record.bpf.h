@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Decision records: what insert_RQ saw and what it did, for the replay through
- * the plain reference, and the snapshot of a ready queue for people.
+ * Decision records: the values that insert_RQ saw and its answer, for the replay
+ * through the plain reference; and the snapshot of a ready queue for people.
  */
 #ifndef RECORD_BPF_H
 #define RECORD_BPF_H
@@ -75,7 +75,7 @@ __noinline int record_begin(s32 cpu, u32 from)
 	return 0;
 }
 
-/* The record of the decision that is under way, NULL if nobody records. */
+/* The record of the decision under way, NULL if tracing is off. */
 static __always_inline struct decision *record_under_way(const struct knobs *k)
 {
 	u32 zero = 0;
@@ -84,8 +84,9 @@ static __always_inline struct decision *record_under_way(const struct knobs *k)
 }
 
 /*
- * The decision asked about w->other, which @passed others separate from where
- * it began. Messages and faults come at any time: what counts is what it saw.
+ * The decision asked about w->other, the task behind @passed others from where
+ * the walk began. Messages and faults come at any time: the record holds the
+ * values that the decision saw.
  */
 static __always_inline void note_seen(const struct knobs *k, const struct placing *w, u32 passed)
 {
@@ -162,11 +163,11 @@ static __noinline u32 record_position(const struct placing *w, const struct deci
 }
 
 /*
- * Hand the record to whoever reads. Another CPU may have stolen a task since
- * the queue was recorded: what was decided is not what the record would say,
- * and it counts as lost. Nobody else removes from the queue now, and nobody
- * adds to it, so the length tells; and one that a message was to raise may
- * have been gone before it was recorded.
+ * Hand the record to its readers. Another CPU may have stolen a task since the
+ * queue was recorded: then the record does not show the queue of the decision,
+ * and counts as lost. Only a thief removes from the queue now, and nothing adds
+ * to it, so the length tells. A task that a message was to raise may have been
+ * stolen before the queue was recorded.
  */
 static __always_inline void record_output(struct decision *rec, struct rq_ctx *rq, s32 cpu)
 {
@@ -230,7 +231,7 @@ __noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64
 	return 0;
 }
 
-/* After it: what was done. */
+/* After the walk: the answer. */
 __noinline int record_end(s32 cpu, bool preempt)
 {
 	const struct knobs *k = knobs_now();

@@ -43,7 +43,7 @@ struct rq_ctx {
 	u64	resume_key;	/* the displaced task: its place in the ready queue, */
 	u64	resume_slice;	/* what was left of its quantum, */
 	u64	resume_exec;	/* and its CPU time, when it was displaced */
-	u64	quantum_end;	/* sum_exec_runtime at which the quantum of rest_tid ends, whom a message interrupted */
+	u64	quantum_end;	/* sum_exec_runtime at which the quantum of rest_tid ends, after a message interrupted it */
 	u32	tail_tid;
 	u32	credit_tid;
 	u32	resume_tid;
@@ -75,9 +75,9 @@ static __always_inline struct rq_ctx *rq_of(s32 cpu)
  * May this CPU raise an irq_work, as a kick or a woken reader of a ring buffer
  * does? On a CPU that comes online, whose first act is to wake who asked for
  * it, the interrupt that runs it can be lost (seen with QEMU on a loaded
- * host). It waits then, and as none is raised behind it, all irq_work of that
- * CPU with it, RCU's too, until the CPU has gone again. A CPU that goes turns
- * its interrupt controller off before it wakes the last ones.
+ * host). The work then waits, and as no interrupt is raised behind it, so does all
+ * irq_work of that CPU, RCU's too, until the CPU has gone again. A CPU that goes
+ * turns its interrupt controller off before it wakes the last tasks.
  */
 static __always_inline bool may_raise_irq_work(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RQ[0], the running task: who it is, how it is displaced and how it comes
+ * RQ[0], the running task: how it is found, how it is displaced and how it comes
  * back; and the CPUs that wait for work.
  */
 #ifndef RUNNING_BPF_H
@@ -15,9 +15,9 @@ static __always_inline bool is_percpu_kthread(const struct task_struct *p)
 }
 
 /*
- * Does it go ahead of everything? Under prio that is any kernel thread that
- * wakes: jobs need what it does (RCU, write-back), it is no local task of
- * anybody. One that uses up its quantum is like local tasks until it sleeps.
+ * Does p go ahead of everything? Under prio every kernel thread does that wakes:
+ * jobs need its work (RCU, write-back), and it belongs to no local user. A kernel
+ * thread that uses up its quantum is like local tasks until it sleeps.
  */
 static __always_inline bool is_ahead_of_all(const struct task_struct *p, const struct knobs *k,
 					    bool woke)
@@ -41,8 +41,8 @@ static __always_inline struct task_struct *running_on(s32 cpu, struct task_ctx *
 }
 
 /*
- * Take the CPU from the task that runs on it. It goes right behind the one
- * that displaced it, with what is left of its quantum.
+ * Take the CPU from @curr. It goes right behind the task that displaced it, with
+ * the rest of its quantum.
  */
 static __always_inline void displace(const struct task_struct *curr, struct rq_ctx *rq, u64 key,
 				     u64 limit)
@@ -53,7 +53,7 @@ static __always_inline void displace(const struct task_struct *curr, struct rq_c
 	rq->resume_exec = curr->se.sum_exec_runtime;
 }
 
-/* Take @cpu from who runs there: now, or if it must be, at the tick. */
+/* Take @cpu from its running task: now, or where no interrupt may be raised, at the tick. */
 static __always_inline void interrupt(s32 cpu)
 {
 	struct task_struct *curr;
@@ -95,8 +95,8 @@ static __always_inline void insert(struct task_struct *p, struct rq_ctx *rq, s32
 }
 
 /*
- * Does p come back from the CPU because it was displaced? Then with the rest
- * of its quantum, which is returned; 0: it is a fresh arrival.
+ * Does p come back from the CPU because it was displaced? Returns the rest of its
+ * quantum, ns; 0: p is a fresh arrival.
  */
 static __always_inline u64 was_displaced(const struct task_struct *p, struct rq_ctx *rq, bool woke)
 {
@@ -109,7 +109,7 @@ static __always_inline u64 was_displaced(const struct task_struct *p, struct rq_
 	return !woke && ran < rq->resume_slice ? rq->resume_slice - ran : 0;
 }
 
-/* Back to its place: position 1, behind the one that displaced it (B-CSM-4). */
+/* A displaced task goes back to position 1, behind the task that displaced it (B-CSM-4). */
 static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s32 cpu, u64 slice,
 				     bool quiet, u64 enq_flags)
 {
@@ -125,7 +125,7 @@ static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s
 	insert(p, rq, cpu, slice, rq->resume_key, enq_flags);
 }
 
-/* A kthread that is_ahead_of_all(). Who runs now, if it woke, comes back to the head of the queue. */
+/* A kthread that is_ahead_of_all(). If it woke, the running task comes back to the head of the queue. */
 __noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 enq_flags)
 {
 	const struct knobs *k = knobs_now();

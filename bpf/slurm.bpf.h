@@ -5,17 +5,16 @@
  *   .../[NODE_]slurmstepd.scope/JOB/step_NAME/user/task_N	processes of the job
  *					      /slurm		slurmstepd: local
  *
- * JOB is job_ID, since Slurm 26.05 the job's SLUID (s8Y1M7ZKWCEB00): which ID
- * that is the agent finds out.
+ * JOB is job_ID, since Slurm 26.05 the job's SLUID (s8Y1M7ZKWCEB00): the agent
+ * finds the ID that belongs to it.
  *
  * The scope is in system.slice, or wherever a container has that. The names
  * are read when a task is born or moved, and never when it is queued. A scope
- * that is not root's is nobody's: who was given a subtree of his own could
- * make such names there.
+ * that is not root's does not count: a user with a subtree of his own could make
+ * such names there.
  *
- * Whoever is moved into such a job is announced, so that the agent need not
- * look for jobs. What a member forks the process connector tells.
- * Included by cosched.bpf.c only.
+ * A process that is moved into such a job is announced, so that the agent need
+ * not look for jobs. The process connector tells of the forks of its members.
  */
 #ifndef SLURM_BPF_H
 #define SLURM_BPF_H

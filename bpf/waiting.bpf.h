@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Ranks that spin. The papers' tasks block when there is no message (Monito
- * sec. 2.2, spin-block); those of today's MPI libraries poll and yield for as
- * long as it takes, and would use up a quantum each time. A task of a job
+ * sec. 2.2, spin-block). Ranks of today's MPI libraries poll and yield until one
+ * comes, and would use up a quantum each time. A task of a job
  * waits, as far as we are concerned, when it has sent and received nothing for
  * spin_ms of its CPU time, others want the CPU, and it
  *
@@ -69,7 +69,7 @@ static __always_inline bool is_still(struct task_ctx *tctx, const struct obs *o,
 	return exec - tctx->still_since >= k->spin_ns;
 }
 
-/* It gives up its quantum: until it is inserted, gave_up says so. */
+/* The task gives up its quantum: until it is inserted, gave_up says so. */
 static __always_inline void give_up(struct task_ctx *tctx, u64 exec, s32 cpu, const struct knobs *k)
 {
 	tctx->waiting = 1;
@@ -78,14 +78,14 @@ static __always_inline void give_up(struct task_ctx *tctx, u64 exec, s32 cpu, co
 	stats_of(cpu, k->rule)[STAT_WAIT]++;
 }
 
-/* It slept, or used up its quantum: it does not wait until it is seen to. */
+/* The task slept, or used up its quantum: from now on it must be seen waiting anew. */
 static __always_inline void begin_turn(struct task_ctx *tctx)
 {
 	tctx->waiting = 0;
 	tctx->yields = 0;
 }
 
-/* Has it just given up its quantum? Then it did not use it up. */
+/* Did p give its quantum up just now, rather than use it up? */
 static __always_inline bool has_given_up(const struct task_struct *p, const struct task_ctx *tctx)
 {
 	return tctx->waiting && p->se.sum_exec_runtime < tctx->gave_up + POLL_PAUSE_MAX;
@@ -97,7 +97,7 @@ static __always_inline bool was_polling(const struct task_struct *p, const struc
 	return tctx->polled && (s64)(p->se.sum_exec_runtime - tctx->polled) < (s64)POLL_PAUSE_MAX;
 }
 
-/* Has a message come since it was seen to wait? Nobody else says so: it was not queued yet. */
+/* Has a message come since p was seen to wait? on_arrival does not tell: p was not queued yet. */
 static __always_inline bool was_answered(const struct task_struct *p, const struct task_ctx *tctx)
 {
 	u32 tid = p->pid;
