@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes docs/policies.md from the tables of ctl/policy; with --check it only says whether the file is up to date."""
+"""Write docs/policies.md from the tables of ctl/policy; with --check only say whether the file is up to date."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HEAD = """# Policies and knobs
 
 <!-- written by `just policies` from ctl/policy -->
 
-A policy is a row of a table: a name, an insert rule of [bpf/insert_rq.h](../bpf/insert_rq.h), and the modules of the
-social contract that it has on. Policies and knobs change while tasks run. The sources are paragraphs of the papers and
-ids of readings taken where the papers are ambiguous.
+A policy is a row of a table: a name, an insert rule of [bpf/insert_rq.h](../bpf/insert_rq.h), and modules of the social
+contract. Policies and knobs can change while tasks run. A source is a section of a paper ([papers.md](papers.md)), or
+the id of a reading where the paper is ambiguous ([readings.md](readings.md)).
 
 """
 

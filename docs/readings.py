@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fills the column "acts in" of docs/readings.md by looking where each reading is cited.
+"""Fill the column "acts in" of docs/readings.md with the files that cite each reading.
 
-With --check it writes nothing, and says what is wrong: an id that is cited and has no row, a row that nobody cites, a
-column that is out of date.
+With --check write nothing and print each fault: an id that is cited and has no row, a row that no file cites, a column
+that is out of date.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def renewed(text: str, where: dict[str, set[str]]) -> str:
 
 
 def faults(text: str, where: dict[str, set[str]]) -> list[str]:
-    """What is wrong with the page, a sentence each."""
+    """The faults of the page, a sentence each."""
     rows = {row[1] for line in text.splitlines() if (row := _ROW.match(line))}
     wrong = [f"{one} is cited in {min(where[one])} and has no row" for one in sorted(where.keys() - rows)]
-    wrong += [f"{one} has a row, and nobody cites it" for one in sorted(rows - where.keys())]
+    wrong += [f"{one} has a row, and no file cites it" for one in sorted(rows - where.keys())]
     if renewed(text, where) != text:
         wrong.append("the last column is out of date: run `just readings`")
     return wrong
