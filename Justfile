@@ -6,7 +6,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 _default:
     @{{ just_executable() }} --justfile {{ justfile() }} --list --unsorted
 
-# Install what this machine lacks: Debian packages, and Python packages into .venv
+# Install missing Debian packages, and Python packages into .venv
 setup:
     @vm/setup
 
@@ -24,22 +24,23 @@ vm *OPTIONS: setup
 cluster N="2" *OPTIONS: setup
     @vm/cluster {{ N }} --tty {{ OPTIONS }} -- bash -l
 
-# Measure what scheduling costs, against EEVDF and the kernel's example schedulers; a whole run is kept in results/
+# Measure the cost of scheduling against EEVDF and the kernel's example schedulers; a whole run is kept in results/
 [no-exit-message]
 bench *OPTIONS: setup
     @.venv/bin/python -m tests.bench {{ OPTIONS }}
 
-# Run an experiment on a cluster of virtual machines: `waiting`, `waiting-jobs`, `ccs-modules`, `ccs-share`, `ccs-hetero`; or `kernel-and-simulator`, which compares the two; OPTIONS are its own
+# Run an experiment on a cluster of virtual machines: `waiting`, `waiting-jobs`, `ccs-modules`, `ccs-share`,
+# `ccs-hetero`; or compare both sides: `kernel-and-simulator`; OPTIONS are the experiment's
 [no-exit-message]
 experiment NAME *OPTIONS: setup
     @.venv/bin/python -m tests.experiments.{{ replace(NAME, "-", "_") }} {{ OPTIONS }}
 
-# Two MPI jobs and a local task in too little memory, under the kernel's scheduler, rr and csm: which is better, and by how much
+# Compare the kernel's scheduler, rr and csm: two MPI jobs and a local task in too little memory
 [no-exit-message]
 demo *OPTIONS: setup
     @.venv/bin/python -m ctl.demo {{ OPTIONS }}
 
-# Simulate: a tour of a minute that ends in a plot; `ctl sim --help` has the rest
+# Simulate: a tour that takes a minute and ends in a plot; `ctl sim --help` has the rest
 [no-exit-message]
 sim: setup
     @.venv/bin/python -m ctl.cli.sim_tour
@@ -59,7 +60,7 @@ test-all: bpf
 test-unit *OPTIONS: setup
     @.venv/bin/python -m pytest -q {{ OPTIONS }}
 
-# Virtual machines and clusters of them: how they boot, what they give back, how they end; OPTIONS are pytest's
+# Test virtual machines and their clusters: boot, output and end; OPTIONS are pytest's
 [no-exit-message]
 test-vms *OPTIONS: bpf
     @.venv/bin/python -m pytest -q tests/vm {{ OPTIONS }}
@@ -70,7 +71,8 @@ test-cluster *OPTIONS: setup
     @tests/cluster/setup
     @.venv/bin/python -m pytest -q tests/cluster {{ OPTIONS }}
 
-# A thousand nodes with ten thousand jobs on one broker, a thousand events a second: is one lost, and how late are they
+# Load a broker with a thousand nodes, ten thousand jobs and a thousand events a second; count lost events and measure
+# their delay
 [no-exit-message]
 test-load *OPTIONS: setup
     @tests/cluster/setup
@@ -83,12 +85,13 @@ lint: setup
     @.venv/bin/mypy --no-error-summary
     @echo "lint: ruff and mypy have nothing to say"
 
-# Compile the BPF objects against the image's kernel, warnings being errors
+# Compile the BPF objects against the image's kernel, with warnings as errors
 [no-exit-message]
 bpf: setup
     @vm/build >/dev/null
 
-# The in-guest tests, all, those named or (--but) all others: TEST is a file of tests/kselftest without .py. Environment: VM_OPTIONS of vm/run
+# Run the in-guest tests: all, those named, or (--but) all others. TEST is a file of tests/kselftest without .py.
+# Environment: VM_OPTIONS of vm/run
 [no-exit-message]
 kselftest *TEST: setup
     @vm/run ${VM_OPTIONS:-} --cpus 2 --memory 1024 --swap 512 --timeout 4800 -- /src/tests/kselftest/run {{ TEST }} </dev/null
@@ -102,7 +105,7 @@ replay SECONDS="4" AT_LEAST="1": setup
 policies: setup
     @.venv/bin/python docs/policies.py
 
-# Fill in where each reading of docs/readings.md acts
+# Fill in the files in which each reading of docs/readings.md acts
 readings: setup
     @.venv/bin/python docs/readings.py
 

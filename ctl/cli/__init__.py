@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl`, the command line: one file for each group of commands. Commands are thin; the work is in the other rooms."""
+"""`ctl`, the command line: one file for each group of commands. Commands are thin; the other rooms do the work."""

@@ -22,7 +22,7 @@ _MIB = 1 << 20
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Make nodes cooperate: a job that one slows down or stops is slowed down or stopped on all that hold it.
+    """Make nodes cooperate: if a node slows down or stops a job, all nodes that hold the job do so.
 
     \b
     Examples:
@@ -33,16 +33,16 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--node", "name", metavar="NAME", help="what this node is called  [default: its host name]")
-@click.option("--address", metavar="HOST[:PORT]", help="where other nodes reach this one  [default: found out, :4222]")
+@click.option("--node", "name", metavar="NAME", help="name of this node  [default: its host name]")
+@click.option("--address", metavar="HOST[:PORT]", help="where other nodes reach this node  [default: found out, :4222]")
 @click.option(
     "--broker",
     "others",
     metavar="NODE=HOST[:PORT]",
     multiple=True,
-    help="another node that is to run a broker; with two of these any one of the three may fail",
+    help="another node with a broker; with three brokers in all, any one may fail",
 )
-@click.option("--next", "following", metavar="NAME", help="the node to invite first  [default: node1 -> node2]")
+@click.option("--next", "following", metavar="NAME", help="the first node to invite  [default: node1 -> node2]")
 @click.option("--no-start", is_flag=True, help="do not start the broker; a service runs `ctl cluster serve`")
 @JSON
 def init(
@@ -50,8 +50,8 @@ def init(
 ) -> None:
     """Found a cluster on this node, start its broker, and print the line that joins the next node.
 
-    Writes the cluster's secrets to /etc/cosched/cluster. The line contains the next node's key: whoever has it is that
-    node. Send it over ssh.
+    Writes the cluster's secrets to /etc/cosched/cluster. The line contains the next node's key: its holder can act as
+    this node. Send the line over ssh.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def init(
 @click.argument("name", metavar="NODE")
 @JSON
 def invite_(name: str, as_json: bool) -> None:
-    """Print the line that joins another node; a node may be invited again, and gets a new key.
+    """Print the line that joins another node. A second invitation gives the node a new key; the old key stays valid.
 
     \b
     Examples:
@@ -96,10 +96,10 @@ def invite_(name: str, as_json: bool) -> None:
 
 @cluster.command("join")
 @click.argument("invitation", metavar="INVITATION")
-@click.option("--no-start", is_flag=True, help="do not start the broker, if this node runs one")
+@click.option("--no-start", is_flag=True, help="do not start the broker of this node")
 @JSON
 def join_(invitation: str, no_start: bool, as_json: bool) -> None:
-    """Become a node of a cluster; INVITATION is what `ctl cluster invite` printed, or - to read it.
+    """Become a node of a cluster. INVITATION is the word from `ctl cluster invite`, or - to read it.
 
     \b
     Example:
@@ -127,7 +127,7 @@ def join_(invitation: str, no_start: bool, as_json: bool) -> None:
 def leave(as_json: bool) -> None:
     """Leave the cluster: end this node's broker, and forget its key.
 
-    On the node where the cluster was founded nobody can be invited afterwards.
+    After the founding node has left, no node can be invited any more.
     """
     from ctl.cluster.membership import Files
     from ctl.cluster.membership import leave as forget
@@ -141,7 +141,7 @@ def leave(as_json: bool) -> None:
 @cluster.command()
 @click.option("--ready-fd", type=int, hidden=True)
 def serve(ready_fd: int | None) -> None:
-    """Run this node's broker in the foreground, as a service manager wants it; ends on SIGTERM."""
+    """Run this node's broker in the foreground, for a service manager; ends on SIGTERM."""
     from ctl.cluster.membership import Files
     from ctl.process import broker as service
 
@@ -162,22 +162,22 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _own_address() -> str:
-    """The address from which this node reaches others; nothing is sent to find it."""
+    """The address from which this node reaches others, found without sending a packet."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # RFC 5737: an address for documentation
             return str(probe.getsockname()[0])
         except OSError:
-            raise CoschedError("this node has no address that others could reach: give --address HOST", USAGE) from None
+            raise CoschedError("other nodes can reach no address of this node: give --address HOST", USAGE) from None
 
 
 @click.command()
 @JSON
 def events(as_json: bool) -> None:
-    """Print what nodes tell each other, and what this one does about it, from now on, until interrupted.
+    """Print the messages between nodes, and this node's reactions, from now on, until interrupted.
 
-    LOCAL_U, NO_LOCAL, STOP and RESUME of every node that holds a job of this one; local users; jobs that are stopped
-    and go on here; the connection to the broker; what was dropped, and why.
+    Prints LOCAL_U, NO_LOCAL, STOP and RESUME of every node that holds a job of this node; local users; jobs that stop
+    and go on here; the connection to the broker; and dropped messages with the reason.
 
     \b
     Examples:
@@ -192,7 +192,7 @@ def events(as_json: bool) -> None:
 
 
 def show_cluster(as_json: bool) -> None:
-    """Print what this node knows of its cluster. Raises CoschedError where it is in none."""
+    """Print this node's view of its cluster. Raises CoschedError if it is in no cluster."""
     from ctl.protocol import Client
 
     with Client() as agent:
@@ -215,7 +215,7 @@ def _print_cluster(known: dict[str, Any]) -> None:
             for node in known["nodes"]
         ],
         right=("speed", "memory MiB", "L"),
-        empty="no node's size is known",
+        empty="the size of no node is known",
     )
     jobs = [
         (job["jid"], job["user"], job["state"], ", ".join([known["node"], *job["nodes"]]), job["why"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the commands share: --json, --set, tables for people and for programs."""
+"""Shared by the commands: --json, --set, tables for people and for programs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def settings(function: F) -> F:
         "assignments",
         metavar="KNOB=VALUE",
         multiple=True,
-        help="a knob's value, checked before anything happens; may be repeated",
+        help="a knob's value, checked before the command changes anything; may be repeated",
     )(function)
 
 
 class Group(click.Group):
-    """Commands in the order of their declaration; a mistyped one is told its neighbours."""
+    """Commands in the order of their declaration; a mistyped name is answered with similar names."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, as declared."""
@@ -53,7 +53,7 @@ class Group(click.Group):
 
 
 def emit(value: Any, as_json: bool, people: Callable[[], None]) -> None:
-    """Print a result: one line of JSON, or as `people` does."""
+    """Print a result: one line of JSON, or by the function `people`."""
     if as_json:
         sys.stdout.write(json.dumps(value) + "\n")
     else:
@@ -67,7 +67,8 @@ def table(
     right: Sequence[str] = (),
     empty: str = "",
 ) -> None:
-    """A table: rich on a terminal, else columns of plain text. `right`: columns of numbers; `empty`: if no rows."""
+    """Print a table: rich on a terminal, else columns of plain text. `right`: columns of numbers; `empty`: printed
+    without rows."""
     rows = list(rows)
     if not rows and empty:
         click.echo(empty)
@@ -102,7 +103,7 @@ def _plain_table(columns: Sequence[str], rows: list[Sequence[str]], right: Seque
 
 
 def print_event(event: dict[str, Any], as_json: bool) -> None:
-    """One line for one thing that happened."""
+    """Print one line for one event."""
     if as_json:
         click.echo(json.dumps(event))
     else:

@@ -22,9 +22,9 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as shells say it
 def run(jid: str, command: tuple[str, ...]) -> int:
     """Run a command as (part of) a parallel job.
 
-    The command takes this one's place: same user, environment, directory, terminal; its exit status is ours. Commands
-    with the same JID are one job. The job is gone when its last process has ended. What mpiexec starts on other nodes
-    is in the job there; they need an agent (`ctl load`) too.
+    The command replaces `ctl run`: same user, environment, directory and terminal, and its exit status. Commands with
+    the same JID are one job. A job ends with its last process. Ranks that mpiexec starts on other nodes are in the job
+    there; these nodes need an agent (`ctl load`), too.
 
     \b
     Examples:
@@ -55,11 +55,11 @@ def run(jid: str, command: tuple[str, ...]) -> int:
 @click.command()
 @JSON
 def jobs(as_json: bool) -> None:
-    """List the jobs: what they use, and what the ready queues did for them and to them.
+    """List the jobs with their use of CPU and memory, and their overtakes in the ready queues.
 
-    CPU is the number of CPUs in use now. Overtakes are counted since the job began: given, its tasks passed another;
-    suffered, they were passed. from: ctl, that is `ctl run`, or slurm, whose job of that id it is. state: free, slowed
-    (a local user here or on another of its nodes) or stopped, and why.
+    CPU is the number of CPUs in use now. Overtakes are counted since the job began. given: its tasks passed a task.
+    suffered: its tasks were passed. from: ctl (`ctl run`) or slurm (a job of Slurm with this id). state: free, slowed
+    (a local user here or on another of its nodes) or stopped, with the reason.
 
     \b
     Example:
@@ -92,20 +92,20 @@ def jobs(as_json: bool) -> None:
             )
             for job in found
         ]
-        table(columns, rows, right=columns[1:-2], empty="no jobs: start one with `ctl run --job JID -- CMD`")
+        table(columns, rows, right=columns[1:-2], empty="no jobs: start a job with `ctl run --job JID -- CMD`")
 
     emit(found, as_json, people)
 
 
 @click.command()
-@click.option("--job", "-j", "jid", metavar="JID", help="only the tasks of this job")
+@click.option("--job", "-j", "jid", metavar="JID", help="list only the tasks of this job")
 @JSON
 def tasks(jid: str | None, as_json: bool) -> None:
-    """List the tasks of the jobs, and the local ones that run or are queued now.
+    """List the tasks of the jobs, and the local tasks that run or are queued now.
 
     de: overtakes suffered; mes: P·mes + (1-P)·COM; com, rec: messages now queued, received; flt: major faults of the
     last second, or with flt=probability the per mille of its pages on swap; swap-in and thrashing: how long the task
-    has waited for pages so far, by taskstats. de and mes are known of tasks that run or are queued.
+    has waited for pages so far, by taskstats. de and mes are shown for tasks that run or are queued.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def tasks(jid: str | None, as_json: bool) -> None:
     if jid is not None:
         found = [task for task in found if task["jid"] == jid]
         if not found:
-            raise CoschedError(f"there is no job {jid!r} with tasks: `ctl jobs` lists those there are", 2)
+            raise CoschedError(f"there is no job {jid!r} with tasks: `ctl jobs` lists the jobs", 2)
     columns = (
         *("tid", "command", "job", "state", "CPU", "place", "de", "mes", "com", "rec", "flt"),
         *("swap-in ms", "thrashing ms"),
@@ -150,5 +150,5 @@ def tasks(jid: str | None, as_json: bool) -> None:
 
 
 def _number(value: float | None, digits: int = 0) -> str:
-    """For a cell: "-" where nobody knows."""
+    """For a cell: "-" for an unknown value."""
     return "-" if value is None else f"{value:.{digits}f}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl`: the command line. Commands are thin; the work is in ctl/process/daemon.py, ctl/node and ctl/monitor.
+"""`ctl`: the command line. Commands are thin; ctl/process/daemon.py, ctl/node and ctl/monitor do the work.
 
 Imports are late on purpose: an emulated CPU needs a second for rich and for pyroute2, and `ctl get` needs neither.
 """
@@ -24,13 +24,13 @@ __all__ = ["cli", "main"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_PACKAGE = {"nats": "nats-py"}  # of modules that are called otherwise
+_PACKAGE = {"nats": "nats-py"}  # packages whose module has another name
 
 
 @click.group(
     cls=Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 done, 1 it failed, 2 the request was wrong and nothing was changed.",
+    epilog="Exit status: 0 done, 1 failed, 2 the request was wrong and changed nothing.",
 )
 def cli() -> None:
     """Coschedule the parallel jobs of this node beside its local users.
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
-    except BrokenPipeError:  # the reader of our output has seen enough; click, too, makes this a 1 without a word
+    except BrokenPipeError:  # the reader of our output has closed the pipe; click, too, exits silently with 1 then
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -90,7 +90,7 @@ def policy_option(required: bool) -> Callable[[F], F]:
 
 
 def _options(name: str, assignments: tuple[str, ...]) -> Any:
-    """What to start an agent with, checked. Raises CoschedError (status 2)."""
+    """The checked settings for a new agent. Raises CoschedError (status 2)."""
     from ctl.process.daemon import Options
 
     return Options(policy.find_policy(name).name, knob_values.parse_assignments(assignments))
@@ -102,8 +102,8 @@ def _options(name: str, assignments: tuple[str, ...]) -> Any:
 def load(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
     """Load the in-kernel scheduler and start its agent.
 
-    Returns when the kernel runs it and the sensors observe (they compile for a second or two; --set sensors=off
-    does without). If anything fails, the kernel is on its own scheduler, and the reason is told.
+    Returns when the kernel runs the scheduler and the sensors observe. The sensors compile for a second or two; --set
+    sensors=off leaves them out. After a failure the kernel is on its own scheduler, and the error names the reason.
 
     \b
     Examples:
@@ -127,7 +127,7 @@ def load(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
 @cli.command()
 @policy_option(required=False)
 def agent(name: str, assignments: tuple[str, ...]) -> int:
-    """Run the agent in the foreground, as a service manager wants it.
+    """Run the agent in the foreground, for a service manager.
 
     Loads the scheduler, tells the service manager (sd_notify), and unloads it on SIGTERM.
 
@@ -145,7 +145,7 @@ def agent(name: str, assignments: tuple[str, ...]) -> int:
 def unload(as_json: bool) -> None:
     """Unload the scheduler and end its agent; jobs run on under the kernel's own scheduler.
 
-    An agent that does not answer is ended by force, and what a killed one left is cleaned up.
+    Ends an agent by force if it does not answer, and cleans up after a killed agent.
 
     \b
     Example:
@@ -183,7 +183,7 @@ def switch(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
 @click.argument("knob", required=False)
 @JSON
 def get(knob: str | None, as_json: bool) -> None:
-    """Print the value of a knob, or of all.
+    """Print the value of a knob, or of all knobs.
 
     \b
     Examples:
@@ -211,7 +211,7 @@ def _word(value: object) -> str:
 @click.argument("assignments", metavar="KNOB=VALUE…", nargs=-1, required=True)
 @JSON
 def set_(assignments: tuple[str, ...], as_json: bool) -> None:
-    """Change knobs of the running scheduler: all of them in one step, or, if one is wrong, none.
+    """Change knobs of the running scheduler, all in one step. If a value is wrong, no knob changes.
 
     \b
     Examples:
@@ -265,7 +265,7 @@ def policies(as_json: bool) -> None:
 
 
 def _register() -> None:
-    """The commands of the other files, which need `cli`'s group and nothing else of it."""
+    """Add the commands of the other files to the group `cli`."""
     from ctl.cli import cluster, jobs, sim, watch
 
     for command in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl sim`: the simulator. Nothing of it is imported before one of its commands runs."""
+"""`ctl sim`: the simulator, which is imported only when a command of `ctl sim` runs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PARAMS = click.option(
     "--params", type=click.Path(path_type=Path), help="a TOML file with a table of parameters for each model"
 )
 _STORE = click.option("--store", type=click.Path(path_type=Path), help="the results' file, SQLite")
-_WORKERS = click.option("--workers", type=click.IntRange(1, 256), help="runs at once; default: one for each CPU")
-_REPLICATIONS = click.option("--replications", "-n", type=click.IntRange(1, 10_000), help="seeds 1 to so many")
+_WORKERS = click.option("--workers", type=click.IntRange(1, 256), help="parallel runs; default: one for each CPU")
+_REPLICATIONS = click.option("--replications", "-n", type=click.IntRange(1, 10_000), help="number of replications")
 
 
 @click.group(cls=Group)
 def sim() -> None:
-    """Simulate the papers' clusters: run a model, make a figure, check what the papers claim.
+    """Simulate the papers' clusters: run a model, make a figure, check the papers' claims.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def sim() -> None:
 
 
 def _given(model: str, params: Path | None, given: tuple[str, ...]) -> dict[str, object]:
-    """What a user changes of a model's parameters: a file first, then --set."""
+    """The user's changes to a model's parameters: a file first, then --set."""
     from ctl.sim.params import assignments
     from ctl.sim.registry import from_toml
 
@@ -89,7 +89,7 @@ def _number(value: object) -> str:
 @click.option("--seed", type=click.IntRange(0, 2**63), default=1, show_default=True)
 @JSON
 def run(model: str, policy: str, given: tuple[str, ...], params: Path | None, seed: int, as_json: bool) -> None:
-    """Run one replication of MODEL and print what it measured. It is not kept.
+    """Run one replication of MODEL and print its results, without keeping them.
 
     \b
     Examples:
@@ -149,9 +149,9 @@ def experiment(
     store: Path | None,
     out: Path,
 ) -> None:
-    """Make a figure of the papers: its runs, those that are not kept yet, and its plots (PNG, SVG).
+    """Make a figure of the papers: its missing runs, and its plots (PNG, SVG).
 
-    A wrong NAME lists all. Ctrl-C keeps what is done, the same command goes on.
+    A wrong NAME lists all names. Ctrl-C keeps finished runs, and the same command continues.
 
     \b
     Examples:
@@ -179,7 +179,7 @@ def experiment(
 @_REPLICATIONS
 @_WORKERS
 @_STORE
-@click.option("--make/--kept", "making", default=False, help="make the runs that are missing, or judge by those kept")
+@click.option("--make/--kept", "making", default=False, help="make the missing runs, or judge by the kept runs")
 @click.option("--markdown", is_flag=True, help="print a table in Markdown")
 @JSON
 def claims(
@@ -193,7 +193,7 @@ def claims(
     markdown: bool,
     as_json: bool,
 ) -> int:
-    """Judge the papers' claims (IDS, or all): reproduced, not reproduced, or not checkable here and why.
+    """Judge the papers' claims (IDS, or all): reproduced, not reproduced, or not checkable here, with the reason.
 
     \b
     Examples:
@@ -231,7 +231,7 @@ def calibrate(
     replications: int | None,
     workers: int | None,
 ) -> None:
-    """Find the arrival rates of a load (B-CSM-14); those found are kept in ctl/sim/csm/loads.py.
+    """Find the arrival rates of a load (B-CSM-14). Known rates are in ctl/sim/csm/loads.py.
 
     \b
     Example:

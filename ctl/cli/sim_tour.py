@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`just sim`: a tour of a minute that ends in a plot.
+"""`just sim`: a tour that takes a minute and ends in a plot.
 
-Small replications of CSM Fig. 8 and 9 (rr, pred and csm over the message frequency at mem_load 1), kept in a file of
-their own. They show how it works; figures worth quoting are made by `ctl sim experiment`.
+The tour runs small replications of CSM Fig. 8 and 9 (rr, pred and csm over the message frequency at mem_load 1) and
+keeps them in a file of their own. For figures worth quoting, run `ctl sim experiment`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SMALL = ("--replications", "3", "--set", "jobs=1500", "--store", str(_OUT / "re
 
 
 def _show(*arguments: str) -> None:
-    """A command as one would type it, and what it says."""
+    """Run a command of `ctl sim` and print it as a user would type it."""
     sys.stdout.write(f"\n$ ctl sim {' '.join(arguments)}\n")
     sys.stdout.flush()
     if main(["sim", *arguments]):
@@ -36,7 +36,7 @@ def tour() -> None:
     _show("experiment", "csm-fig9", *_SMALL, "--out", str(_OUT))
     _show("claims", "CSM-23", "CSM-24", "CSM-25", "CSM-26", *_SMALL)
     took = time.monotonic() - began
-    sys.stdout.write(f"\n{took:.0f} s. Three small replications decide nothing: drop the options.\n")
+    sys.stdout.write(f"\n{took:.0f} s. Three small replications prove nothing: leave out the options for full runs.\n")
     sys.stdout.write(f"The plots: {_OUT / 'csm-fig8.png'}, {_OUT / 'csm-fig9.png'}, {_OUT / 'csm-fig4-free-1s.png'}\n")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl sim workload`: what is in a job log, and logs of a workload model."""
+"""`ctl sim workload`: describe a job log, or generate a log by a workload model."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["workload"]
 
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path), required=False)
-@click.option("--skip-malformed", is_flag=True, help="leave malformed lines out and count them, instead of refusing")
-@click.option("--generate", type=click.Choice(["lublin"]), help="make a log by this model instead of reading one")
+@click.option("--skip-malformed", is_flag=True, help="leave out malformed lines and count them instead of failing")
+@click.option("--generate", type=click.Choice(["lublin"]), help="generate a log by this model")
 @click.option("--jobs", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="to generate")
 @click.option("--nodes", type=click.IntRange(1, 1_000_000), default=128, show_default=True, help="of the machine")
 @click.option("--kind", type=click.Choice(["all", "batch", "interactive"]), default="all", show_default=True)
@@ -38,7 +38,7 @@ def workload(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Read a job LOG (Standard Workload Format) and say what is in it; or generate one.
+    """Describe a job LOG (Standard Workload Format), or generate a log.
 
     \b
     Examples:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl status`, `ctl trace`, `ctl top`: what is going on."""
+"""`ctl status`, `ctl trace`, `ctl top`: the scheduler's state, its decisions, the dashboard."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ctl.errors import FAILED, USAGE, CoschedError
 
 __all__ = ["status", "top", "trace"]
 
-_DUMP_LINES = 8  # of the kernel's dump, shown by status; the rest is in the log
+_DUMP_LINES = 8  # lines of the kernel's dump that status shows; the log has the rest
 _MIB = 1 << 20
 
 
 @click.command()
-@click.option("--follow", "-f", is_flag=True, help="print what happens from now on, until interrupted")
-@click.option("--cluster", "of_cluster", is_flag=True, help="the cluster's nodes, and the jobs that this one holds")
+@click.option("--follow", "-f", is_flag=True, help="print events from now on, until interrupted")
+@click.option("--cluster", "of_cluster", is_flag=True, help="show the cluster's nodes, and the jobs of this node")
 @JSON
 def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
-    """Tell whether the scheduler is loaded, how it is set, and if not, why it ended.
+    """Show whether the scheduler is loaded and how it is set, or why it ended.
 
-    With --follow: every sched_ext scheduler that comes or goes (ours or another's), overload, jobs and their processes,
-    changes of policy and knobs, one line each (with --json, one object each).
+    --follow prints a line for each event: any sched_ext scheduler that starts or ends, overload, jobs and their
+    processes, changes of policy and knobs. With --json a line is an object.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
       ctl status --cluster --json
     """
     if follow and of_cluster:
-        raise CoschedError("--follow and --cluster are two things: `ctl events` follows the cluster", USAGE)
+        raise CoschedError("--follow and --cluster exclude each other: `ctl events` follows the cluster", USAGE)
     if of_cluster:
         from ctl.cli.cluster import show_cluster
 
@@ -55,7 +55,7 @@ def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
 
 
 def _status() -> dict[str, Any]:
-    """The agent's own status, or what can be said without an agent."""
+    """The agent's status, or the little that is known without an agent."""
     from ctl.protocol import Client, NotRunning
 
     try:
@@ -124,7 +124,7 @@ def _overload(now: dict[str, Any]) -> str:
 
 
 def _contract(now: dict[str, Any], share_l: float) -> str:
-    """The social contract: who is here, what is set, what came of it."""
+    """The social contract: the local user, the shares that are set, the shares achieved."""
     user, quantum, memory, cluster = now["local_user"], now["quantum"], now["memory"], now["cluster"]
     modules = ", ".join(f"{name} {'on' if on else 'off'}" for name, on in now["modules"].items())
     achieved = "no CPU time used" if quantum["achieved_share"] is None else f"{quantum['achieved_share']:.0%} achieved"
@@ -151,11 +151,11 @@ def _contract(now: dict[str, Any], share_l: float) -> str:
 
 
 def _slots(now: dict[str, Any]) -> str:
-    """Explicit coscheduling: the slots, how well they are kept, and how far other nodes can be off."""
+    """Explicit coscheduling: the slots, their lateness, and the error of this node's clock."""
     late = "" if now["late_ms"] is None else f", {now['late_ms']:.1f} ms late, at most {now['latest_ms']:.1f}"
     missed = f", {now['missed']} missed" if now["missed"] else ""
     error = now["clock_error_ms"]
-    clock = "no time service keeps this clock" if error is None else f"this clock is at most {error:.1f} ms off"
+    clock = "no time service sets this clock" if error is None else f"this clock is at most {error:.1f} ms off"
     return f"slots: jobs run {now['run_ms']} ms, are stopped {now['stop_ms']} ms{late}{missed}; {clock}"
 
 
@@ -214,13 +214,14 @@ def _duration(seconds: float) -> str:
     "source",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="print the records of a FILE that --raw wrote; needs no agent",
+    help="print the records of a FILE written by --raw; needs no agent",
 )
 @JSON
 def trace(count: int | None, raw: Path | None, source: Path | None, as_json: bool) -> None:
-    """Print every insertion into a ready queue: who came, where it went, whom it overtook.
+    """Print every insertion into a ready queue: the task, its place, and the tasks that it overtook.
 
-    Decisions are recorded only while somebody reads them. Lost ones are counted at the end, on stderr.
+    The scheduler records decisions only while a reader is connected. The number of lost decisions follows at the end,
+    on stderr.
 
     \b
     Examples:
@@ -230,7 +231,7 @@ def trace(count: int | None, raw: Path | None, source: Path | None, as_json: boo
       ctl trace --from decisions.bin --json
     """
     if raw is not None and (as_json or source is not None):
-        raise CoschedError("--raw writes a file and prints nothing: leave out --json and --from", USAGE)
+        raise CoschedError("--raw writes a file and prints no decisions: leave out --json and --from", USAGE)
     from ctl.kernel import trace as records
 
     if source is not None:
@@ -282,7 +283,7 @@ def _show(stream: Iterable[bytes], as_json: bool) -> int:
 def top(interval: float | None, count: int | None, as_json: bool) -> None:
     """Show the ready queues, jobs and overload, live; q quits.
 
-    Where the output is not a terminal: one frame as text, or --count of them.
+    Without a terminal, prints one frame as text, or --count frames.
 
     \b
     Examples:

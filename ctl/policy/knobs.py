@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The knobs. Each is a row: name, meaning, unit, range, default. values.py checks what users write."""
+"""The knobs. Each is a row: name, meaning, unit, range, default. values.py checks users' values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ctl.errors import USAGE, CoschedError
 __all__ = ["AGENT_FIELDS", "KNOBS", "Knob", "Value", "defaults", "find_knob"]
 
 Value = int | float | str | None
-"""A knob's value: an int, a number, or one of its words. None: `mno` where mnol and mnod differ."""
+"""A knob's value: an int, a number, or one of its words. None: `mno` if mnol and mnod differ."""
 
 AGENT_FIELDS = ("rule", "overloaded", "trace", "set_quantum", "local_user", "slowed_jobs", "stretch")
 """Fields of struct knobs that no knob sets: the policy's rule, the agent's verdicts, a reader of decisions."""
 
 @dataclass(frozen=True)
 class Knob:
-    """One row of the knob table; `fields` are what it sets in struct knobs, nothing for a knob of the loader."""
+    """One row of the knob table; `fields` are the fields that it sets in struct knobs, empty for a knob of the
+    loader."""
 
     name: str
     kind: str  # "integer", "number" or "choice"
@@ -31,11 +32,11 @@ class Knob:
     choices: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     encoding: str = "integer"  # of the fields: "integer", "fixed" point, "ms" kept as ns, "enum", "flag"
-    live: bool = True  # may change while the scheduler runs
+    live: bool = True  # can change while the scheduler runs
 
     @property
     def range(self) -> str:
-        """What is allowed, in words: "1 to 64 overtakes", "auto, on or off"."""
+        """The allowed values, in words: "1 to 64 overtakes", "auto, on or off"."""
         if self.choices:
             return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
         limits = f"{self.low:g} to {self.high:g}"
@@ -43,11 +44,11 @@ class Knob:
 
 
 _KNOBS = (
-    Knob("mno", "integer", 2, "how often a task may be overtaken before it is protected; sets `mnol` and `mnod`",
+    Knob("mno", "integer", 2, "MNO: overtakes after which a task is protected; sets `mnol` and `mnod`",
          "CCS §4.1, B-MO-1", unit="overtakes", low=1, high=64, fields=("mnol", "mnod")),
-    Knob("mnol", "integer", 2, "the same, for local tasks only",
+    Knob("mnol", "integer", 2, "MNO of local tasks",
          "CSM §4.1, CSM-35", unit="overtakes", low=1, high=64, fields=("mnol",)),
-    Knob("mnod", "integer", 2, "the same, for tasks of parallel jobs only",
+    Knob("mnod", "integer", 2, "MNO of tasks of parallel jobs",
          "CSM §5.2, CSM-22", unit="overtakes", low=1, high=64, fields=("mnod",)),
     Knob("p", "number", 0.3, "weight of the past in mes := p·mes + (1-p)·COM",
          "CSM eq. 2, CSM-38", high=1, fields=("p",), encoding="fixed"),
@@ -55,7 +56,7 @@ _KNOBS = (
         "share_l",
         "number",
         0.5,
-        "L, the part of CPU and memory that is kept for parallel jobs while a local user is present",
+        "L, the part of CPU and memory reserved for parallel jobs while a local user is present",
         "CCS §3.2, §5.1",
         high=1,
         fields=("share_l",),
@@ -74,38 +75,38 @@ _KNOBS = (
         encoding="ms",
     ),
     Knob("quantum", "choice", "policy",
-         "Set_Quantum: quanta are Def_Q / W, times L for jobs beside a local user; `policy`: as the policy's row says",
+         "Set_Quantum: quanta are Def_Q / W, times L for jobs beside a local user; `policy`: the policy's row decides",
          "CCS Alg. 2", choices=("policy", "on", "off")),
     Knob("memory", "choice", "policy",
-         "Set_Memory: jobs above their share of memory are stopped while a local user's node swaps; `policy`: as above",
+         "Set_Memory: while a local user's node swaps, jobs above their memory share are stopped; `policy`: as above",
          "CCS Alg. 3", choices=("policy", "on", "off")),
     Knob("events", "choice", "policy",
-         "in a cluster: tell the other nodes of a job what happens here, and hear them; `policy`: as above",
+         "in a cluster: exchange events with the other nodes that hold a job; `policy`: as above",
          "CCS §4.3", choices=("policy", "on", "off")),
     Knob("slots", "choice", "policy",
          "all jobs run for `slot_run_ms` and are stopped for `slot_stop_ms`, by the clock; `policy`: as above",
          "Monito §2.1", choices=("policy", "on", "off")),
     Knob("slot_run_ms", "integer", 90, "slots: how long jobs run; the same on all nodes of a job",
          "Monito §5.2", unit="ms", low=1, high=10000),
-    Knob("slot_stop_ms", "integer", 10, "slots: how long they are stopped then",
+    Knob("slot_stop_ms", "integer", 10, "slots: how long jobs are stopped after each run",
          "Monito §5.2", unit="ms", low=1, high=10000),
-    Knob("epoch_ms", "integer", 1000, "an epoch: at its end shares are measured, and Set_Memory decides, at most once",
+    Knob("epoch_ms", "integer", 1000, "length of an epoch; at its end shares are measured and Set_Memory decides",
          "CCS §3.1, B-CCS-17", unit="ms", low=100, high=60000),
-    Knob("mpl", "integer", 0, "Set_Memory: jobs that the fastest node runs at once, here that times W; 0: any number",
+    Knob("mpl", "integer", 0, "Set_Memory: jobs that the fastest node runs at once (others: times W); 0: no limit",
          "CCS eq. 4, B-CCS-22", unit="jobs", high=1000),
-    Knob("speed", "number", 0, "this node's speed, of which W is made among the nodes of a cluster; 0: as measured",
+    Knob("speed", "number", 0, "this node's speed, from which W among the nodes of a cluster follows; 0: as measured",
          "CCS eq. 1", high=100000),
-    Knob("memory_mb", "integer", 0, "this node's memory, of which M_Paral is made; 0: all there is",
+    Knob("memory_mb", "integer", 0, "this node's memory, from which M_Paral follows; 0: all memory",
          "CCS eq. 5", unit="MB", high=500_000),
-    Knob("local_user", "choice", "auto", "is a local user present? auto: by keyboard, mouse and terminals",
+    Knob("local_user", "choice", "auto", "whether a local user is present; auto: by keyboard, mouse and terminals",
          "CCS §4.4", choices=("auto", "on", "off")),
-    Knob("local_idle_s", "integer", 60, "without input for so long a local user is gone",
+    Knob("local_idle_s", "integer", 60, "time without input after which a local user counts as gone",
          "CCS §4.4, B-CCS-18", unit="s", low=1, high=86400),
     Knob(
         "credit",
         "choice",
         "on",
-        "a local task that slept more than it ran, or left part of its turn, goes ahead; off: to the tail, as printed",
+        "a local task goes ahead if it slept more than it ran, or left part of its turn; off: to the tail, as printed",
         "CCS §4.4, B-CCS-31",
         choices=("on", "off"),
         fields=("credit",),
@@ -115,7 +116,7 @@ _KNOBS = (
         "credit_max_ms",
         "integer",
         40,
-        "the most sleep, and rest of turns, that counts as credit",
+        "limit on the sleep, and on the rest of turns, that count as credit",
         "B-CCS-31",
         unit="ms",
         high=1000,
@@ -126,7 +127,7 @@ _KNOBS = (
         "walk_max",
         "integer",
         11,
-        "tasks that one insertion may walk past; where this ends a walk it is counted",
+        "number of tasks that one insertion may walk past; a counter shows how often the limit ends a walk",
         "design §4",
         unit="tasks",
         low=1,
@@ -137,7 +138,7 @@ _KNOBS = (
         "top_ms",
         "integer",
         50,
-        "how long tasks led to the top, or ahead on credit, may keep the others waiting",
+        "how long tasks that go to the top, or ahead on credit, may keep the other tasks waiting",
         "B-CSM-5",
         unit="ms",
         low=1,
@@ -145,13 +146,13 @@ _KNOBS = (
         fields=("top_ms",),
     ),
     Knob("starve_ms", "integer", 1000,
-         "rule `prio`: how long jobs may keep local tasks off a CPU; whoever waits `watchdog_ms` / 4 is passed no more",
+         "rule `prio`: how long jobs may keep a local task off a CPU; after `watchdog_ms` / 4 no task passes it",
          "B-MO-14", unit="ms", low=10, high=10000, fields=("starve_ms",)),
     Knob(
         "unread_ms",
         "integer",
         1000,
-        "CPU time a task may use without touching a socket before the messages in it no longer count; 0: never",
+        "CPU time that a task may use without reading its messages before they no longer count; 0: no limit",
         "B-CSM-6, B-CCS-4",
         unit="ms",
         low=0,
@@ -162,7 +163,7 @@ _KNOBS = (
         "spin_ms",
         "integer",
         2,
-        "CPU time a parallel task may poll for a message before it is taken to wait: to the tail, at once; 0: never",
+        "CPU time that a parallel task may poll before it counts as waiting and goes to the tail; 0: no limit",
         "Monito §2.2, B-MO-10, B-CCS-25, design §4",
         unit="ms",
         low=0,
@@ -174,7 +175,7 @@ _KNOBS = (
         "overload",
         "choice",
         "auto",
-        "does memory not fit (Mem > M)? auto: decided from the memory's state",
+        "whether memory does not fit (Mem > M); auto: the agent decides from the memory's state",
         "CSM eq. 4, CCS §3.2",
         choices=("auto", "on", "off"),
         fields=("overload",),
@@ -184,7 +185,7 @@ _KNOBS = (
         "flt",
         "choice",
         "rate",
-        "FLT of a task: its major faults of the last second, or the per mille of its process's pages on swap",
+        "FLT of a task; rate: major faults of the last second; probability: per mille of its process's pages on swap",
         "CCS §3.2; CSM eq. 3, B-CSM-1",
         choices=("rate", "probability"),
         fields=("flt",),
@@ -194,7 +195,7 @@ _KNOBS = (
         "classify",
         "choice",
         "cgroup",
-        "which tasks are parallel: those in job cgroups, or those whose mes is not zero",
+        "tasks that count as parallel; cgroup: tasks in cgroups of jobs; mes: tasks whose mes is not zero",
         "CSM §3.1, B-CSM-7",
         choices=("cgroup", "mes"),
         fields=("classify",),
@@ -204,7 +205,7 @@ _KNOBS = (
         "sensors",
         "choice",
         "on",
-        "observe page faults, socket queues and user input; off: every rule sees none",
+        "observe page faults, socket queues and user input; off: the rules work without observations",
         "CCS §4.4",
         choices=("on", "off"),
         fields=("sensors",),
@@ -214,7 +215,7 @@ _KNOBS = (
         "reinsert",
         "choice",
         "on",
-        "a message for a task that is already queued inserts it anew",
+        "a message for a queued task inserts the task anew",
         "Monito Alg. 2",
         choices=("on", "off"),
         fields=("reinsert",),
@@ -224,7 +225,7 @@ _KNOBS = (
         "share_ms",
         "integer",
         100,
-        "policy `dynamic`: how much less CPU time the receiver must have used",
+        "policy `dynamic`: by how much less CPU time the receiver must have used than the running task",
         "Monito §5.3, B-MO-7",
         unit="ms",
         high=60000,
@@ -235,7 +236,7 @@ _KNOBS = (
         "watchdog_ms",
         "integer",
         30000,
-        "a runnable task that waits longer ends the scheduler; fixed when it is loaded",
+        "waiting time of a runnable task after which the kernel ends the scheduler; fixed while loaded",
         "design §2",
         unit="ms",
         low=1000,
@@ -248,7 +249,7 @@ KNOBS: Mapping[str, Knob] = {knob.name: knob for knob in _KNOBS}
 
 
 def find_knob(name: str) -> Knob:
-    """The knob of this name. Raises CoschedError (status 2) that names those there are."""
+    """The knob of this name. Raises CoschedError (status 2), which lists all names."""
     knob = KNOBS.get(name)
     if knob is None:
         raise CoschedError(f"no knob is called {name!r}: choose one of {', '.join(KNOBS)}", USAGE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The policies. Each is a row: a name, an insert rule of bpf/insert_rq.h, and the modules of the contract it has on."""
+"""The policies. Each is a row: a name, an insert rule of bpf/insert_rq.h, and the modules that are on."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["DEFAULT_POLICY", "MODULES", "POLICIES", "Policy", "find_policy", "is
 DEFAULT_POLICY = "csm"
 
 MODULES = ("quantum", "memory", "events", "slots")
-"""The knobs, and the columns of the policy table, that switch the parts of CCS beside Insert_RQ (CCS §4, F. 2), and
-the slots of Monito's explicit coscheduling."""
+"""The modules: the parts of CCS beside Insert_RQ (CCS §4, F. 2), and the slots of Monito's explicit coscheduling. Each
+is a knob and a column of the policy table."""
 
 
 @dataclass(frozen=True)
@@ -54,59 +54,59 @@ _POLICIES = (
     Policy(
         "dynamic",
         "dynamic",
-        "a message puts its task on the CPU if that task used less CPU, by `share_ms`, than the running one",
+        "a message puts its task on the CPU if this task used less CPU, by `share_ms`, than the running task",
         "Monito §5.3, B-MO-7",
     ),
     Policy(
         "csm",
         "csm",
-        "by mes while memory fits; once it does not, received messages lead to the top, else fewer faults do",
+        "by mes while memory fits; under overload, received messages lead to the top, else fewer faults lead up",
         "CSM Alg. 1",
     ),
     Policy(
         "csm-bounded",
         "csm-bounded",
-        "csm, but a received message leads up only past tasks overtaken fewer than mnol or mnod times",
+        "as csm, but a received message leads up only past tasks overtaken fewer than mnol or mnod times",
         "B-CSM-5",
     ),
     Policy(
         "csm-first",
         "csm-first",
-        "csm, but once memory does not fit fewer faults lead up before messages do: these decide between equals",
+        "as csm, but under overload by faults first; messages decide between tasks with equal faults",
         "B-CSM-6",
     ),
-    Policy("csm-paper", "csm", "csm by its other name: Algorithm 1 as printed", "CSM Alg. 1, B-CSM-5"),
+    Policy("csm-paper", "csm", "csm by another name: Algorithm 1 as printed", "CSM Alg. 1, B-CSM-5"),
     Policy(
         "ccs",
         "ccs",
-        "by messages now queued while memory fits, by page faults of the last second once it does not",
+        "by messages now queued while memory fits, by page faults of the last second under overload",
         "CCS Alg. 1 to 3, §4.3, B-CCS-1, B-CCS-3",
         quantum=True,
         memory=True,
         events=True,
     ),
     Policy("poly", "ccs", "as ccs, without Set_Quantum and events", "CCS §5.1", memory=True),
-    Policy("zhang", "fifo", "as rr: Set_Quantum alone", "CCS §5.1", quantum=True),
+    Policy("zhang", "fifo", "as rr, with Set_Quantum", "CCS §5.1", quantum=True),
     Policy(
         "implicit",
         "implicit",
-        "spin-block from outside the MPI library: a rank that polls in vain for `spin_ms` (the paper's 10 µs cannot be "
-        "seen there) gives up the CPU, and has it at once when a message comes; a ready one stays where it is",
+        "spin-block from outside the MPI library: a rank that polls in vain for `spin_ms` gives up the CPU, and runs "
+        "at once when a message comes; a message for a ready rank does not move the rank",
         "Monito §2.2, §5.2 SPIN, B-MO-10",
     ),
     Policy(
         "explicit",
         "prio",
-        "as prio, and all jobs are stopped for `slot_stop_ms` after each `slot_run_ms`, at the same time on all nodes "
-        "whose clocks agree",
+        "as prio; also, all jobs are stopped for `slot_stop_ms` after each `slot_run_ms`, at the same time on all "
+        "nodes whose clocks agree",
         "Monito §2.1, §5.2",
         slots=True,
     ),
     Policy(
         "prio",
         "prio",
-        "tasks of jobs ahead of all local ones, whatever these suffered: for measurements, as local tasks starve but "
-        "for a turn each `starve_ms`",
+        "tasks of jobs go ahead of all local tasks, whatever these suffered; for measurements, because a local task "
+        "has only one turn in `starve_ms`",
         "Monito §5.2, B-MO-14",
     ),
 )
@@ -115,7 +115,7 @@ POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in _POLICIES}
 
 
 def find_policy(name: str) -> Policy:
-    """The policy of this name. Raises CoschedError (status 2) that names those there are."""
+    """The policy of this name. Raises CoschedError (status 2), which lists all names."""
     policy = POLICIES.get(name)
     if policy is None:
         raise CoschedError(f"no policy is called {name!r}: choose one of {', '.join(POLICIES)}", USAGE)
@@ -123,7 +123,7 @@ def find_policy(name: str) -> Policy:
 
 
 def is_on(policy: Policy, module: str, values: Mapping[str, Value]) -> bool:
-    """Whether a module of MODULES is on: its knob says, and where that says `policy`, the policy's row.
+    """Whether a module of MODULES is on. Its knob decides; if the knob is `policy`, the policy's row decides.
 
     >>> is_on(POLICIES["ccs"], "quantum", {"quantum": "policy"}), is_on(POLICIES["ccs"], "quantum", {"quantum": "off"})
     (True, False)

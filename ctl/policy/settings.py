@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is set on a node now: one policy, and a value for every knob."""
+"""The settings of a node: one policy, and a value for every knob."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Settings:
     """
 
     def __init__(self, policy: Policy, values: Mapping[str, Value]) -> None:
-        """`values`: of every knob, checked."""
+        """`values`: a checked value for every knob."""
         self.policy = policy
         self.values = values
 
     def change(self, policy: Policy, values: Mapping[str, Value]) -> None:
-        """Another policy, other values: all at once."""
+        """Set another policy and other values, all at once."""
         self.policy, self.values = policy, values
 
     def knob(self, name: str) -> Value:
@@ -34,15 +34,15 @@ class Settings:
         return self.values[name]
 
     def number(self, name: str) -> float:
-        """The value of a knob that is a number, in the knob's unit."""
+        """The value of a numeric knob, in the knob's unit."""
         value = self.values[name]
-        assert isinstance(value, int | float), f"knob {name} is {value!r}, no number"
+        assert isinstance(value, int | float), f"knob {name} is {value!r}, which is not a number"
         return value
 
     def word(self, name: str) -> str:
         """The value of a knob that is a choice of words."""
         value = self.values[name]
-        assert isinstance(value, str), f"knob {name} is {value!r}, no word"
+        assert isinstance(value, str), f"knob {name} is {value!r}, which is not a word"
         return value
 
     def on(self, module: str) -> bool:

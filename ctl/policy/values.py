@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Values of knobs: read from what people write and programs send, checked, shown; and the tables of docs/policies.md.
+"""Values of knobs: read, checked and shown; and the tables of docs/policies.md.
 
-What a user writes is checked here and nowhere else, against the rows of ctl/policy.py: a value that got past this
-module is a good one. `python -m ctl.policy.values --markdown` prints the tables.
+Only this module checks values from users and programs, against the rows of ctl/policy/knobs.py. All other code trusts
+them. `python -m ctl.policy.values --markdown` prints the tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.AS
 
 
 def parse(name: str, text: str) -> Value:
-    """The value that this text gives a knob. Raises CoschedError (status 2) with the allowed range.
+    """A knob's value from text. Raises CoschedError (status 2) with the allowed range.
 
     >>> parse("p", "0.25"), parse("mno", "4"), parse("overload", "on")
     (0.25, 4, 'on')
@@ -33,7 +33,7 @@ def parse(name: str, text: str) -> Value:
             raise _refusal(knob, text)
         return text
     pattern, number = (_INTEGER, int) if knob.kind == "integer" else (_NUMBER, float)
-    # 20 digits are beyond every range, and int() refuses thousands of them in words of its own
+    # 20 digits are beyond every range, and int() refuses thousands of digits with a message of its own
     if len(text) > 20 or not pattern.fullmatch(text):
         raise _refusal(knob, text)
     value = number(text)
@@ -50,7 +50,7 @@ def _refusal(knob: Knob, text: str) -> CoschedError:
 
 
 def check(name: str, value: object) -> Value:
-    """The value if a knob may have it, as when it comes from JSON. Raises CoschedError (status 2)."""
+    """The value, for example from JSON, if it is allowed for the knob. Raises CoschedError (status 2)."""
     if isinstance(value, bool):
         return parse(name, "on" if value else "off")
     if not isinstance(value, int | float | str):
@@ -59,7 +59,7 @@ def check(name: str, value: object) -> Value:
 
 
 def check_all(values: Mapping[str, object]) -> dict[str, Value]:
-    """All values checked, and `mno` replaced by the two knobs it sets; a later one wins over an earlier one.
+    """All values, checked; `mno` is replaced by the two knobs that it sets. A later value replaces an earlier value.
 
     >>> check_all({"mno": 4, "mnol": 2})
     {'mnol': 2, 'mnod': 4}
@@ -73,7 +73,7 @@ def check_all(values: Mapping[str, object]) -> dict[str, Value]:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Value]:
-    """Values from words like "mno=4". Raises CoschedError (status 2) for the first that is wrong.
+    """Values from words like "mno=4". Raises CoschedError (status 2) for the first wrong word.
 
     >>> parse_assignments(["mno=4", "overload=on"])
     {'mnol': 4, 'mnod': 4, 'overload': 'on'}
@@ -82,13 +82,13 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Value]:
     for assignment in assignments:
         name, sign, text = assignment.partition("=")
         if not sign:
-            raise CoschedError(f"{assignment!r} sets nothing: write KNOB=VALUE, as in mno=2; {_WAY_OUT}", USAGE)
+            raise CoschedError(f"{assignment!r} is not an assignment: write KNOB=VALUE, as in mno=2; {_WAY_OUT}", USAGE)
         values |= check_all({name.strip(): text})
     return values
 
 
 def check_live(values: Mapping[str, object]) -> None:
-    """Raise CoschedError (status 2) if one of these knobs is fixed while the scheduler runs."""
+    """Raise CoschedError (status 2) if any of these knobs is fixed while the scheduler runs."""
     for name in values:
         if name in KNOBS and not KNOBS[name].live:
             raise CoschedError(
@@ -98,7 +98,7 @@ def check_live(values: Mapping[str, object]) -> None:
 
 
 def shown(values: Mapping[str, Value]) -> dict[str, Value]:
-    """The values in the table's order, with `mno`: the value of mnol and mnod, None where they differ."""
+    """The values in the table's order, with `mno`: the value of mnol and mnod, None if they differ."""
     local, distributed = values.get("mnol"), values.get("mnod")
     known = {**values, "mno": local if local == distributed else None}
     return {name: known[name] for name in KNOBS if name in known}
@@ -114,7 +114,7 @@ def modules(policy: Policy) -> str:
 
 
 def markdown() -> str:
-    """Both tables as docs/policies.md has them."""
+    """Both tables of docs/policies.md."""
     lines = ["| policy | insert rule | order of the ready queue | contract | source |", "|---|---|---|---|---|"]
     lines += [
         f"| `{p.name}` | `{p.rule}` | {p.meaning} | {modules(p) or '–'} | {p.reference} |" for p in POLICIES.values()
