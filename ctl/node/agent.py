@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One node's agent: it owns the scheduler's link, and with it everything that must be undone.
+"""One node's agent: the owner of the scheduler's link, and of every change that must be undone.
 
 One thread, one event loop: requests of `ctl`, uevents of sched_ext, the process connector, memory pressure, ends of
-jobs, decision records. Only what takes seconds (compiling the sensors, importing pyroute2) goes through a thread.
-The scheduler runs before the loop does, and goes on while the agent is stopped: nothing on the hot path asks it.
+jobs, decision records. Only work that takes seconds (compiling the sensors, importing pyroute2) goes through a thread.
+The scheduler runs before the loop does, and goes on while the agent is stopped: nothing on the hot path asks the agent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger("ctl.agent")
 
 
 class Agent:
-    """A running agent. `report` reads what it knows; all changes go through the methods here."""
+    """A running agent. `report` reads its state; all changes go through the methods here."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Agent:
 
         `server`: see `server_of` of ctl/node/operations.py; `ready` is called once, when all is up.
 
-        Raises CoschedError, with the scheduler still loaded, where something could not be started.
+        Raises CoschedError, with the scheduler still loaded, if a part of the agent cannot start.
         """
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
@@ -108,7 +108,7 @@ class Agent:
             await self._close(why, server)
 
     def let_go(self, why: str) -> None:
-        """Take the scheduler out and stop listening to anything; requests are refused from here on."""
+        """Unload the scheduler and stop listening; requests are refused from here on."""
         if self.ending:
             return
         self.ending = why
@@ -121,7 +121,7 @@ class Agent:
         self._end(why)
 
     async def _close(self, why: str, server: Server) -> None:
-        """Undo, in the reverse order. Sensors come last: taking out a hundred probes takes a second."""
+        """Undo, in the reverse order. Sensors come last: removing a hundred probes takes a second."""
         self.let_go(why)
         self.jobs.close()
         self.listeners.close()
@@ -138,7 +138,7 @@ class Agent:
     # what happens
 
     def tell(self, kind: str, text: str, **details: object) -> None:
-        """Something happened: to the log, the dashboard and the followers."""
+        """Report an event to the log, the dashboard and the followers."""
         event = {"time": time.time(), "kind": kind, "text": text, **details}
         if kind not in _QUIET_KINDS:
             _log.info("%s", text)
@@ -147,7 +147,7 @@ class Agent:
             follower.send_event(event)
 
     def _input(self) -> Input | None:
-        """What the input sensor saw; None while it does not run."""
+        """The observations of the input sensor; None while the sensor does not run."""
         sensors = self.sensors.reading()
         return sensors.input() if sensors else None
 
@@ -171,11 +171,11 @@ class Agent:
     # knobs
 
     def _read_knobs(self) -> dict[str, policy.Value]:
-        """The agent's own, and the others as the kernel has them."""
+        """All knobs: the agent's own, and the others as the kernel has them."""
         return knob_values.shown({**encoding.decode(self.scheduler.read_knobs()), **self._own})
 
     async def change(self, name: str | None, values: dict[str, object]) -> None:
-        """Another policy, other knob values, or both: one write, all or nothing. Raises CoschedError (status 2)."""
+        """Change the policy, knob values, or both: one write, all or nothing. Raises CoschedError (status 2)."""
         row = self.settings.policy if name is None else policy.find_policy(name)
         knob_values.check_live(values)
         checked = knob_values.check_all(values)

@@ -5,19 +5,19 @@
     jobs run, ahead of local     jobs are stopped,
     tasks (rule prio)            local tasks run
 
-The paper's master broadcasts one `init`, and each node's daemon counts from its arrival. Here the time of day is what
-all count from: a period begins where it divides the nanoseconds since 1970. So nothing has to be said: a node that
-comes later, an agent that is started again or a message that is lost puts nobody out of step, and nodes are as close as
-their clocks, which a time service keeps within a millisecond on one network. A broadcast through the broker arrives
-11 ms later in the median and 100 ms at the worst (docs/cluster.md), and from then on clocks drift apart.
+The paper's master broadcasts one `init`, and each node's daemon counts from its arrival. Here all nodes count from the
+time of day: a period begins when its length divides the nanoseconds since 1970. So nodes need no message. A late node,
+a restarted agent or a lost message puts no node out of step. Nodes are as close as their clocks, which a time service
+keeps within a millisecond on one network. A broadcast through the broker would arrive 11 ms later in the median and 100
+ms at the worst (docs/cluster.md), and the clocks would drift apart afterwards.
 
-Stopping is one write, to the freezer of the jobs' common parent. The kernel keeps it apart from the stop of a single
-job (ctl/node/pools.py): a job runs when neither stops it, and neither can undo the other. Signals would show in the
-users' shells, and nobody could tell later whose STOP it was. What a dead or stopped agent leaves, its supervisor undoes
-(ctl/process/daemon.py).
+Stopping is one write, to the freezer of the jobs' common parent. The kernel keeps this stop apart from the stop of a
+single job (ctl/node/pools.py): a job runs when neither stop is set, and neither can undo the other. Signals would show
+in the users' shells, and the sender of a STOP would be unknown later. If the agent dies or is stopped, its supervisor
+thaws the jobs (ctl/process/daemon.py).
 
-The agent gets a real-time priority meanwhile, the least there is: under prio it would else wait behind the jobs that it
-is to stop. Threads and programs that it starts do not inherit it.
+While there are slots the agent has the lowest real-time priority. Otherwise, under prio, the agent would wait behind
+the jobs that it must stop. Threads and programs that the agent starts do not inherit the priority.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NS_PER_MS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """One slot in which jobs run and one in which they are stopped; ms."""
+    """A period: a slot in which jobs run and a slot in which jobs are stopped; ms."""
 
     run_ms: int
     stop_ms: int
@@ -59,7 +59,7 @@ class Slots:
     """The slots of this node. Methods are for the event loop's thread."""
 
     def __init__(self, cgroups: JobCgroups, tell: Callable[..., None]) -> None:
-        """`tell(kind, text, **details)` hears of beginning and end."""
+        """`tell(kind, text, **details)` is called when slots begin and end."""
         self.period: Period | None = None
         self.stopped = False  # all jobs, now
         self._cgroups, self._tell = cgroups, tell
@@ -69,7 +69,7 @@ class Slots:
         self._late_ns = self._latest_ns = 0
 
     def keep(self, period: Period | None) -> None:
-        """Have these slots from now on; None: none, and no job is stopped by them."""
+        """Use these slots from now on. None: no slots, and no job is stopped by the clock."""
         if period == self.period:
             return
         if period is None:
@@ -85,7 +85,7 @@ class Slots:
             self._turn()
 
     def report(self) -> dict[str, Any] | None:
-        """What `ctl status --json` has as "slots"; None while there are none."""
+        """The value of "slots" in `ctl status --json`; None without slots."""
         if self.period is None:
             return None
         return {
@@ -99,7 +99,7 @@ class Slots:
         }
 
     def _turn(self) -> None:
-        """Do what is due in the slot of this moment, and come back at its end."""
+        """Stop or start the jobs for the current slot, and come back at its end."""
         assert self.period is not None
         number, since, left = self.period.slot(time.time_ns())
         if self._timer is not None:
@@ -127,7 +127,7 @@ class Slots:
         self._tell("slots", "jobs are no longer stopped by the clock", action="end")
 
     def _urgent(self, urgent: bool) -> None:
-        """Be ahead of all tasks of sched_ext, or one of them again."""
+        """Run the agent ahead of all tasks of sched_ext, or among them again."""
         policy, level = (os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1) if urgent else (os.SCHED_OTHER, 0)
         try:
             os.sched_setscheduler(0, policy, os.sched_param(level))

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The node's jobs: a cgroup each, from the first process that enters to the last that leaves.
 
-A job is there from `enter` until its cgroup is empty. The kernel says when that is (cgroup.events, polled
-for EPOLLPRI), and who comes and goes in between (process connector): nothing here looks by itself. If the
-process connector drops events under load, the members are read from the cgroups once more.
+A job exists from `enter` until its cgroup is empty. The kernel announces this end (cgroup.events, polled for EPOLLPRI),
+and each process that enters or leaves before (process connector); this file polls nothing by itself. If the process
+connector drops events under load, the members are read from the cgroups once more.
 
-A job of Slurm is there from its first process that the kernel side announces (`joined`) until Slurm's cgroup of it is
-empty, which it is on a node between two steps, too. Its JID is the Slurm job's id; `ctl run` with the id of a Slurm job
-that is here is refused, and a Slurm job whose id is in use by `ctl run` here is taken up when that one has ended.
+A job of Slurm exists from the first process that the kernel side announces (`joined`) until Slurm's cgroup of the job
+is empty. Between two steps of the job this cgroup is empty on a node, too. The JID is the Slurm job's id. `ctl run`
+refuses the id of a Slurm job on this node. If a job of `ctl run` has the id of a new Slurm job, the Slurm job is taken
+up when the other job has ended.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Tell = Callable[..., None]  # (kind, text, **details): an event for people and f
 
 @dataclass
 class Job:
-    """One job and what the agent knows of it."""
+    """One job, with the agent's knowledge about the job."""
 
     jid: str
     path: Path
@@ -64,7 +65,7 @@ class Jobs:
         began: Callable[[Job], None],
         ended: Callable[[Job], None],
     ) -> None:
-        """`tell` gets what happens, `began` each new job, `ended` each that is gone."""
+        """`tell` gets all events, `began` each new job, `ended` each ended job."""
         self._cgroups = cgroups
         self._notifier = notifier
         self._tell = tell
@@ -73,7 +74,7 @@ class Jobs:
         self._events: dict[int, Job] = {}  # descriptor of cgroup.events -> job
         self._member: dict[int, Job] = {}  # process -> job
         self._unborn: set[int] = set()  # processes of Slurm's jobs that have yet to turn into their program
-        self._refused: dict[Path, str] = {}  # jobs of Slurm that are not taken up, and JIDs whose end changes that
+        self._refused: dict[Path, str] = {}  # jobs of Slurm that are not taken up, and the JIDs whose end they wait for
 
     def __iter__(self) -> Iterator[Job]:
         return iter(sorted(self._jobs.values(), key=lambda job: job.jid))
@@ -86,7 +87,7 @@ class Jobs:
         return self._jobs.get(jid)
 
     def jid_of(self, tid: int) -> str | None:
-        """The job of a thread, None for a local task or one that is gone."""
+        """The job of a thread; None for a local task or an ended task."""
         job = self._member.get(tid)
         if job is not None:
             return job.jid
@@ -102,19 +103,19 @@ class Jobs:
         return next((job.jid for job in self._jobs.values() if job.path == found), None)
 
     def adopt(self) -> None:
-        """Take over the jobs that run already, left by an agent before this one or begun by Slurm."""
+        """Take over the running jobs of an earlier agent or of Slurm."""
         self._cgroups.remove_empty()
         for jid in self._cgroups.jids():
             self._begin(jid, self._cgroups.path(jid))
         self.look_for_slurm()
 
     def check_user(self, jid: str, user: str) -> None:
-        """Raise CoschedError (status 2) if the job is there and another user's, or Slurm's."""
+        """Raise CoschedError (status 2) if the job exists and belongs to another user, or to Slurm."""
         job = self._jobs.get(jid)
         if job is not None and job.origin == SLURM:
-            raise CoschedError(f"job {jid} is one of Slurm's: choose another JID", USAGE)
+            raise CoschedError(f"job {jid} is a job of Slurm: choose another JID", USAGE)
         if job is not None and job.user != user:
-            raise CoschedError(f"job {jid} is user {job.user}'s, not {user}'s: choose another JID", USAGE)
+            raise CoschedError(f"job {jid} belongs to user {job.user}, not to {user}: choose another JID", USAGE)
 
     def enter(self, jid: str, pid: int, user: str) -> Job:
         """Move a user's process into a job, which begins if need be. Raises CoschedError, also for a bad JID."""
@@ -132,7 +133,7 @@ class Jobs:
         return job
 
     def look_for_slurm(self) -> None:
-        """Take up what Slurm runs here already: nobody has announced it to this agent, or that was lost."""
+        """Take up jobs that Slurm already runs here, whose announcement came before this agent or was lost."""
         for path in slurm.find_jobs():
             if missing := slurm.missing_controllers(path):
                 self._refuse(path, f"it has no {' and no '.join(missing)} controller, see cgroup.conf")
@@ -141,7 +142,8 @@ class Jobs:
                 self.joined(pid)
 
     def joined(self, pid: int) -> bool:
-        """A process was moved into a job of Slurm; the job begins with the first. Whether it is a member now."""
+        """Take up a process that was moved into a job of Slurm; the job begins with its first process. Returns whether
+        the process is a member now."""
         self._unborn.discard(pid)
         found = slurm.job_of(pid)
         if found is None:
@@ -169,7 +171,7 @@ class Jobs:
         return True
 
     def _refuse(self, path: Path, why: str, until: str = "") -> None:
-        """Say once why a job of Slurm is none here; with `until` only as long as there is this job."""
+        """Report once why a job of Slurm is not taken up; `until` is the job whose end removes the reason."""
         if path not in self._refused:
             self._refused[path] = until
             self._tell("job", f"Slurm's job in {path} is not taken up: {why}", action="refused")
@@ -181,14 +183,14 @@ class Jobs:
             return False
         try:
             text = os.pread(descriptor, 4096, 0).decode()
-        except OSError:  # ENODEV: somebody else removed the cgroup
+        except OSError:  # ENODEV: the cgroup was removed by others
             text = "populated 0"
         if "populated 0" in text:
             self._end(job, descriptor)
         return True
 
     def process(self, event: ProcessEvent) -> None:
-        """Something the process connector told; of interest if it is a process of a job."""
+        """Handle an event of the process connector, if the process belongs to a job."""
         if event.kind == "fork" and event.pid == event.tgid:
             parent = self._member.get(event.parent)
             if parent is not None:
@@ -201,7 +203,7 @@ class Jobs:
                 self._leave(event.pid, event.status)
 
     def recount(self) -> None:
-        """Read the members from the cgroups: process events were lost."""
+        """Read the members from the cgroups, after process events were lost."""
         self._member.clear()
         for job in self._jobs.values():
             job.processes = set(self._cgroups.pids(job.jid))
@@ -211,12 +213,12 @@ class Jobs:
             self.joined(pid)
 
     def usage(self) -> dict[str, Usage]:
-        """What each job used so far and holds now, by JID."""
+        """The use of each job so far, and its memory now, by JID."""
         found = {}
         for jid in self._jobs:
             try:
                 found[jid] = self._cgroups.usage(jid)
-            except (CoschedError, OSError):  # it ended this moment, its notice is on the way
+            except (CoschedError, OSError):  # it has just ended, and its notice is on the way
                 continue
         return found
 
@@ -231,7 +233,7 @@ class Jobs:
         return found
 
     def close(self) -> None:
-        """Stop watching; the jobs run on, the empty ones are removed."""
+        """Stop watching; the jobs run on, and empty jobs are removed."""
         for descriptor in list(self._events):
             os.close(descriptor)
         self._events.clear()
@@ -246,12 +248,12 @@ class Jobs:
         whose = "Slurm's job" if origin == SLURM else "job"
         self._tell("job", f"{whose} {jid} began", jid=jid, action="begin", **{"from": origin})
         self._began(job)
-        self.changed(descriptor)  # only changes after a first read are told; and it may be empty again
+        self.changed(descriptor)  # the kernel reports changes only after a first read; and the job may be empty again
         return job
 
     def _end(self, job: Job, descriptor: int) -> None:
         try:
-            gone = job.origin == SLURM or self._cgroups.remove(job.jid)  # Slurm removes its own
+            gone = job.origin == SLURM or self._cgroups.remove(job.jid)  # Slurm removes its own cgroups
         except (CoschedError, OSError) as error:
             self._tell("job", f"job {job.jid} ended, but its cgroup stays: {error}", jid=job.jid, action="stuck")
             gone = True
@@ -289,7 +291,7 @@ class Jobs:
 
 
 def user_name(uid: int) -> str:
-    """The user's name, or the number where there is none.
+    """The user's name, or the number of a user without a name.
 
     >>> user_name(0)
     'root'
@@ -309,7 +311,7 @@ def _cgroup_id(path: Path) -> int | None:
 
 
 def _user_of(pid: int) -> str | None:
-    """Whose a process is; None if it is gone."""
+    """The user of a process; None if the process is gone."""
     try:
         return user_name(Path(f"/proc/{pid}").stat().st_uid)
     except OSError:
@@ -317,7 +319,7 @@ def _user_of(pid: int) -> str | None:
 
 
 def _owner(processes: set[int]) -> str:
-    """Whose the oldest of these processes is; root's where none is left."""
+    """The user of the oldest of these processes; root if no process is left."""
     users = filter(None, map(_user_of, sorted(processes)))
     return next(users, user_name(0))
 

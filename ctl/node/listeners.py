@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel tells the agent, by file descriptors of its event loop.
+"""The kernel's messages to the agent, by file descriptors of its event loop.
 
-    uevents of sched_ext        a scheduler came or went, ours too
+    uevents of sched_ext        a scheduler started or ended, also cosched's
     process connector           a process of a job began or ended
     uevents of CPUs             a CPU came or went
     ring of the scheduler       Slurm has moved a process into a job of its own
@@ -30,7 +30,7 @@ OPS = "cosched"  # the scheduler's name in sched_ext
 
 
 class Listeners:
-    """Passes what is heard on to jobs and sensors; what concerns the agent's own life goes to three callbacks."""
+    """Passes messages on to jobs and sensors; messages about the agent's own life go to three callbacks."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class Listeners:
         memory: Callable[[], None],
         joined: Callable[[], None],
     ) -> None:
-        """`gone(sure)`: look whether our scheduler has ended, `sure`: it has; `memory`: memory has changed; `joined`:
-        processes have joined jobs of Slurm's."""
+        """`gone(sure)`: our scheduler may have ended, or with `sure` has ended; `memory`: memory has changed; `joined`:
+        processes have joined jobs of Slurm."""
         self.notifier = select.epoll()
         self.task_delays: TaskDelays | None = None
         self._scheduler, self._tell = scheduler, tell
@@ -53,7 +53,7 @@ class Listeners:
         self._joins, self._joins_lost = scheduler.joins(), 0
 
     def start(self, jobs: Jobs, sensors: NodeSensors) -> None:
-        """Listen to what needs no netlink."""
+        """Listen to the sources that need no netlink."""
         self._jobs, self._sensors = jobs, sensors
         self._trigger = overload.open_trigger()
         self.notifier.register(self._trigger, select.EPOLLPRI)
@@ -62,7 +62,7 @@ class Listeners:
         loop.add_reader(self._joins.fileno(), self._heard_joins)
 
     async def listen(self) -> None:
-        """Open the netlink sockets. pyroute2 takes a second to import, which `ctl load` should not wait for."""
+        """Open the netlink sockets. Importing pyroute2 takes a second, and `ctl load` should not wait for it."""
         loop = asyncio.get_running_loop()
 
         def opened() -> tuple[SchedulerEvents, ProcessEvents, CpuEvents, TaskDelays]:
@@ -87,7 +87,7 @@ class Listeners:
         self._joins.close()
 
     def close(self) -> None:
-        """Let go of all descriptors, after stop()."""
+        """Close all descriptors, after stop()."""
         for source in (*self._netlink, self.notifier):
             source.close()
         if self._trigger >= 0:
@@ -103,7 +103,7 @@ class Listeners:
         self._gone(gone)
 
     def _heard_joins(self) -> None:
-        """Slurm has moved processes into jobs of its own: where such a job is stopped, they are stopped with it."""
+        """Slurm has moved processes into its jobs: stop the processes whose job is stopped."""
         for pid in self._joins.read():
             self._jobs.joined(pid)
         lost, self._joins_lost = self._joins_lost, self._scheduler.stats()["joins_lost"]

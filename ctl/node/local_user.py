@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Is somebody at this node? From keyboard, mouse and terminals, as the input sensor sees them (bpf/input.bcc.c).
+"""Whether a local user is at this node, by keyboard, mouse and terminals as the input sensor sees them
+(bpf/input.bcc.c).
 
-Present from the first input on, until there was none for `local_idle_s` (CCS §4.4, B-CCS-18).
+A user is present from the first input on, until no input came for `local_idle_s` (CCS §4.4, B-CCS-18).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class LocalUser:
 
     present: bool = False
     why: str = "no input seen"  # "keyboard", or why not
-    until: float | None = None  # monotonic seconds: when this is to be looked at again; None: when input comes
+    until: float | None = None  # monotonic seconds: time of the next decision; None: when input comes
 
 
 def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int) -> LocalUser:
@@ -33,7 +34,7 @@ def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int) -> LocalUs
     if mode != "auto":
         return LocalUser(mode == "on", f"knob local_user is {mode}")
     if seen is None:
-        return LocalUser(why="the sensors are off: nobody would be seen")
+        return LocalUser(why="the sensors are off, and would see no user")
     last, source = max((seen.key_ns, "keyboard"), (seen.rel_ns, "mouse"), (seen.tty_ns, "terminal"))
     if not last:
         return LocalUser()

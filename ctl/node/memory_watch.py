@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Is the node overloaded? Samples of its memory as they are needed, and the verdict for the kernel."""
+"""Whether the node is overloaded: samples of its memory when needed, and the verdict for the kernel."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class MemoryWatch:
     """Decides Mem > M by ctl/node/overload.py, and tells the scheduler."""
 
     def __init__(self, scheduler: Scheduler, tell: Callable[..., None]) -> None:
-        """`tell(kind, text, **details)` hears of every change of the verdict."""
+        """`tell(kind, text, **details)` is called at every change of the verdict."""
         self.state = overload.State()
         self._scheduler, self._tell = scheduler, tell
         self._recheck: asyncio.TimerHandle | None = None
 
     def check(self) -> None:
-        """Take a sample, decide, and come back: sooner while memory is short or a first rate is wanted."""
+        """Take a sample and decide. Come back later: sooner while memory is short or a first rate is wanted."""
         before = self.state
         self.state = overload.decide(before, overload.take_sample())
         if self.state.overloaded != before.overloaded:
@@ -37,7 +37,7 @@ class MemoryWatch:
             self._recheck = asyncio.get_running_loop().call_later(pause, self._check_again)
 
     def look(self) -> None:
-        """Somebody looks: a sample that is old is no answer."""
+        """Take a new sample for a reader if the last sample is old."""
         last = self.state.last
         if last is None or time.monotonic() - last.at >= overload.CHECK_EVERY:
             self.check()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the agent does when it is asked: the operations and streams of ctl/protocol.py."""
+"""The agent's answers to requests: the operations and streams of ctl/protocol.py."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Operations:
         return await asyncio.get_running_loop().run_in_executor(None, self._report.add_delays, rows)
 
     async def _settle(self) -> None:
-        """Wait for an interval that rates can be told of, once."""
+        """Wait once for an interval long enough for rates."""
         rates = self._report.rates
         rates.look()
         if any(rates.rate("job " + job.jid, "cpu_ns") is None for job in self._agent.jobs):

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Mem(N) > M: do the working sets of a node's tasks need more memory than there is?
+"""Mem(N) > M: whether the working sets of a node's tasks need more memory than the node has.
 
-The papers compare sums of process sizes with a constant. Sizes overstate what is used, so this asks the kernel:
+The papers compare sums of process sizes with a constant. Sizes overstate the use, so this file asks the kernel:
 
-  Mem   (MemTotal - MemAvailable) + what is in swap and nowhere else: the memory that tasks hold;
+  Mem   (MemTotal - MemAvailable) + pages that are only in swap: the memory that tasks hold;
   M     MemTotal less a reserve.
 
-Mem > M alone says that not everything fits, not that anybody misses it: a gigabyte of idle daemons may sit in swap
-for days. So it counts only with pages coming back. Pages coming back fast, or tasks stalled on memory, count alone:
-that is a working set which does not fit, whatever the sums say. Pages that come back are counted as anonymous refaults
-(pages evicted and needed again) or as reads from swap, whichever is more: the kernel forgets evictions while it
-thrashes, and then neither its refaults nor its stalls tell. A read brings up to `readahead` pages, so pswpin is divided
-by it.
+Mem > M alone says that not all pages fit, but not that any task misses a page: a gigabyte of idle daemons may sit in
+swap for days. So Mem > M counts only with pages coming back. Pages coming back fast, or tasks stalled on memory, count
+alone: then a working set does not fit, whatever the sums say. Pages that come back are counted as anonymous refaults
+(pages evicted and needed again) or as reads from swap, whichever is more. Reads are needed because a thrashing kernel
+forgets evictions, and then reports neither refaults nor stalls. A read brings up to `readahead` pages, so pswpin is
+divided by `readahead`.
 
-Hysteresis: on when a signal lasted ON_AFTER seconds (at once where Mem > M confirms the paging), off when all of them
+Hysteresis: on when a signal lasted ON_AFTER seconds (at once if Mem > M confirms the paging), off when all signals
 stayed below their low marks for OFF_AFTER seconds. `decide` is the rule, a pure function of the state so far and one
-`Sample`. The kernel's PSI trigger (`open_trigger`) wakes the agent at the onset; it looks every CHECK_EVERY seconds
-until memory is at ease again (`restless`), and every IDLE_CHECK_EVERY otherwise.
+`Sample`. The kernel's PSI trigger (`open_trigger`) wakes the agent at the onset. The agent then looks every CHECK_EVERY
+seconds until memory is at ease again (`restless`), and every IDLE_CHECK_EVERY seconds otherwise.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Sample:
     stalled: float  # seconds, PSI "some"
     psi_some: float | None = None  # percent of the last 10 s; None where the kernel has no PSI
     psi_full: float | None = None
-    readahead: int = 8  # pages that one read from swap brings at most
+    readahead: int = 8  # the most pages that a read from swap brings
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The verdict, why, and what the next decision needs to know of the past."""
+    """The verdict, its reason, and the history that the next decision needs."""
 
     overloaded: bool = False
     why: str = "no sign of memory shortage"
@@ -111,7 +111,7 @@ def mem_and_limit(sample: Sample) -> tuple[int, int]:
 
 
 def decide(state: State, sample: Sample) -> State:
-    """The state after one more sample; one that has no fresh one before it, or follows too soon, decides nothing."""
+    """The state after one more sample. A sample decides nothing if the sample before is old, or very recent."""
     last = state.last
     if last is None or sample.at - last.at > MAX_INTERVAL:
         return replace(state, last=sample, refaults_s=None, swapins_s=None, stall=None, hot_since=None)
@@ -155,14 +155,14 @@ def take_sample() -> Sample:
 
 
 def read_ahead() -> int:
-    """Pages that one read from swap brings at most."""
+    """The most pages that a read from swap brings."""
     return 1 << int(read(_PAGE_CLUSTER))
 
 
 def open_trigger() -> int:
     """A file descriptor that polls EPOLLPRI when tasks begin to wait for memory; at most once per TRIGGER_WINDOW.
 
-    Raises CoschedError where the kernel has no PSI: without it nothing tells when to look.
+    Raises CoschedError if the kernel has no PSI, without which the onset would go unnoticed.
     """
     try:
         fd = os.open(_PRESSURE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

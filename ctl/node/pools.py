@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The memory of jobs and the freezer: what Set_Memory decides is done here, and undone.
+"""The memory of jobs and the freezer: this file carries out Set_Memory's decisions, and undoes them.
 
-The jobs' pool is their parent cgroup, and `memory.min` of M_Paral guarantees it: while more is used than there is, the
-kernel takes from local tasks as long as jobs have less. `memory.low` would not: the multi-generational LRU only begins
-with others, and takes from those below their `memory.low` next. It is all that protects what of M_Paral is above half
-of the memory: were more out of reach, the kernel might kill where it could page. Local tasks have no cgroup of ours,
-they are wherever the system put them, so their pool is guaranteed from the other side: while a local user is present
-and pages come back from swap, the jobs together are held to M_Paral by `memory.high`, and what is left is M_Local. At
-all other times jobs may use what local tasks leave (CCS §4.2).
+The jobs' pool is their parent cgroup, and `memory.min` guarantees M_Paral to it: while memory is short, the kernel
+takes pages from local tasks as long as jobs have less than M_Paral. `memory.low` would not guarantee this, because the
+multi-generational LRU takes pages from other cgroups first and from cgroups below their `memory.low` next. Above half
+of the memory only `memory.low` protects M_Paral: if more were out of reach, the kernel might kill tasks instead of
+paging. Local tasks are in no cgroup of cosched, so their pool is guaranteed from the other side: while a local user is
+present and pages come back from swap, `memory.high` holds the jobs together to M_Paral, and the rest is M_Local. At all
+other times jobs may use all memory that local tasks leave (CCS §4.2).
 
-A job is stopped by `cgroup.freeze`; then its protection is taken away and its memory pushed out, piece by piece in a
-thread, so that a job that is to go on does not wait for it. When it goes on, as much of its memory is read back at once
-as there is room for, and the rest as room comes, for _COMING epochs: often the job that it changes places with is still
-on its way out. By itself it would sleep at one page after the other, longer than many a job computes (the papers say
-when a job goes on, B-CCS-8, not how its pages come back).
+`cgroup.freeze` stops a job. Then the job loses its protection, and a thread pushes its memory out, piece by piece, so
+that a job that goes on meanwhile does not wait. When the job goes on, the thread reads back as much of its memory as
+there is room for. The rest follows as room comes, for _COMING epochs, because often another job is still on its way
+out. Without this the job would sleep at one page after the other, longer than many a job computes. The papers say when
+a job goes on (B-CCS-8), but not how its pages come back.
 
-The kernel keeps all of this when the agent dies. Its supervisor undoes it then, and when the agent is stopped; the next
-agent does if both were killed (ctl/process/daemon.py).
+The kernel keeps freezes and limits when the agent dies. The supervisor undoes them then, and when the agent is stopped.
+If both were killed, the next agent undoes them (ctl/process/daemon.py).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ctl.kernel.sysinfo import meminfo
 __all__ = ["Pools"]
 
 _PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
-_BACK: Final = 4 << 20  # bytes read back at a time: between two it is seen what is free
-_COMING: Final = 32  # epochs after which what of a job did not find room comes back by its own faults
+_BACK: Final = 4 << 20  # bytes read back at a time: free memory is checked between two reads
+_COMING: Final = 32  # epochs after which a job's missing pages come back by its own faults
 _MOST_SURE: Final = 0.5  # of the node's memory
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
-_SAY_AGAIN: Final = 2.0  # seconds: limits that are as they were are written again, should somebody have lifted them
+_SAY_AGAIN: Final = 2.0  # seconds after which unchanged limits are written again, in case others lifted them
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
-_FREEZE_STEP: Final = 0.2  # seconds of it between two looks whether it is to go on
+_FREEZE_STEP: Final = 0.2  # seconds of waiting between two looks whether the job goes on
 
 
 class Pools:
@@ -48,18 +48,19 @@ class Pools:
     def __init__(self, cgroups: JobCgroups) -> None:
         self._cgroups = cgroups
         self._stopped: set[str] = set()
-        self._coming: dict[str, int] = {}  # jobs that went on, not all back: epochs left in which more is read back
-        self._reading: set[str] = set()  # those for which the thread has to do so already
+        self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
+        self._reading: set[str] = set()  # jobs that the thread reads back now
         self._most: int | None = None  # bytes that the jobs are held to
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
-        self._said: tuple[object, float] | None = None  # what limits are set, and until when that may stand
+        self._said: tuple[object, float] | None = None  # the limits that are set, and when to write them again
 
     def stopped(self, jid: str) -> bool:
         """Whether it is stopped."""
         return jid in self._stopped
 
     def limit(self, jids: list[str], pool: int, memory: int, held: bool) -> None:
-        """Protect M_Paral bytes, `pool`, of these jobs, and with `held` hold them to it; `memory` is the node's M."""
+        """Protect `pool` (M_Paral) bytes of these jobs, and with `held` limit them to M_Paral; `memory` is the node's
+        M."""
         now, wanted = time.monotonic(), (jids, frozenset(self._stopped), pool, memory, held)
         if self._said is not None and wanted == self._said[0] and now < self._said[1]:
             return
@@ -71,7 +72,7 @@ class Pools:
             self._cgroups.protect(jid, *((0, 0) if jid in self._stopped else (sure, pool)))
 
     def unlimit(self, jids: list[str]) -> None:
-        """No protection and no limit any more."""
+        """Remove protection and limits."""
         if self._said is not None:
             self._cgroups.set_pool(0, 0, None)
             for jid in jids:
@@ -94,14 +95,14 @@ class Pools:
         self._read_back(jid)
 
     def hold_still(self) -> None:
-        """Freeze the stopped again: Slurm may have moved processes into one, the supervisor thawed them all."""
+        """Freeze stopped jobs again: Slurm may have moved in processes, or the supervisor may have thawed all jobs."""
         for jid in self._stopped:
             self._cgroups.set_frozen(jid, True)
 
     def keep(self) -> None:
-        """At the end of an epoch: go on with what takes longer."""
+        """At the end of an epoch: continue to read pages back."""
         self.hold_still()
-        for jid, epochs in list(self._coming.items()):  # the thread takes out who is back
+        for jid, epochs in list(self._coming.items()):  # the thread removes jobs that are back
             if epochs > 1:
                 self._coming[jid] = epochs - 1
                 self._read_back(jid)
@@ -117,11 +118,11 @@ class Pools:
         """Let every job go on, and lift all limits."""
         for jid in list(self._stopped):
             self.go_on(jid)
-        self._coming.clear()  # an agent that ends does not wait for their pages
+        self._coming.clear()  # an ending agent does not wait for their pages
         self.unlimit(jids)
 
     def _push_out(self, jid: str) -> None:
-        """In a thread: what is frozen needs none of its memory. Ends when the job goes on."""
+        """In a thread: push out the memory of a frozen job. Ends when the job goes on."""
         try:
             waited = 0.0
             while jid in self._stopped and waited < _FREEZE_LIMIT and not self._cgroups.await_frozen(jid, _FREEZE_STEP):
@@ -139,7 +140,7 @@ class Pools:
             self._pusher.submit(self._bring_back, jid)
 
     def _bring_back(self, jid: str) -> None:
-        """In a thread: read back what there is room for without pushing out others', as long as `_coming` has it."""
+        """In a thread: read back pages, as far as no other pages must go, while the job is in `_coming`."""
         try:
             for pid in self._cgroups.pids(jid):
                 for start, size in paging.spans(pid, _BACK):
@@ -153,7 +154,7 @@ class Pools:
             self._reading.discard(jid)
 
     def _has_room(self, size: int) -> bool:
-        """Whether so many bytes more may come back: there is memory, and jobs are not held to less."""
+        """Whether so many more bytes may come back: memory is free, and the jobs' limit allows them."""
         if self._most is not None and self._cgroups.pool_used() + size > self._most:
             return False
         return meminfo()["MemAvailable"] >= size

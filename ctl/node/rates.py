@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counters turned into rates: what the kernel counted between two looks, per second.
 
-Looks happen when somebody asks, not by themselves. Each answer covers the newest interval between two looks that
-were at least MIN_INTERVAL and at most MAX_INTERVAL apart.
+A look happens only when a reader asks. Each answer covers the newest interval between two looks that were at least
+MIN_INTERVAL and at most MAX_INTERVAL apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_INTERVAL", "MIN_INTERVAL", "Rates"]
 
-MIN_INTERVAL = 0.4  # seconds: several dashboards may ask in turn, each of them wants an interval worth the name
+MIN_INTERVAL = 0.4  # seconds: several dashboards may ask in turn, and each needs an interval long enough for rates
 MAX_INTERVAL = 5.0  # seconds: an average over more is not what happens now
 
 Counters = Mapping[str, Mapping[str, int]]

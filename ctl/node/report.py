@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the agent tells about itself and the node: `status`, `view`, `jobs`, `tasks`. Reads, changes nothing."""
+"""The agent's reports on itself and the node: `status`, `view`, `jobs`, `tasks`. Reads only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Report:
         return table
 
     def ping(self) -> dict[str, object]:
-        """Who answers: the pid to wait for."""
+        """The process that answers: the pid to wait for."""
         return {"pid": os.getpid(), "supervisor": os.getppid()}
 
     # overload and memory
@@ -61,7 +61,7 @@ class Report:
 
     def _memory(self) -> views.Memory:
         last = self._agent.memory.state.last
-        assert last is not None  # a sample is taken before anybody can ask
+        assert last is not None  # a sample is taken before the first request
         mem, limit = overload.mem_and_limit(last)
         return {
             "m": limit,
@@ -76,7 +76,7 @@ class Report:
     # status
 
     def status(self) -> dict[str, Any]:
-        """What `ctl status --json` prints."""
+        """The output of `ctl status --json`."""
         agent = self._agent
         knobs, counters = agent.settings.values, agent.scheduler.stats()
         default = knob_values.shown(policy.defaults())
@@ -170,7 +170,7 @@ class Report:
     # jobs and tasks
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Every job: what it uses, and what insert_RQ did for it and to it."""
+        """Every job, with its use of CPU and memory and its overtakes."""
         agent = self._agent
         stopped_by_slot = agent.contract.slots.stopped
         used, ordered = agent.jobs.usage(), agent.scheduler.jobs()
@@ -195,7 +195,7 @@ class Report:
                     "overtakes_suffered": counts.get("overtakes_suffered", 0),
                     "memory": usage["memory"],
                     "swap": usage["swap"],
-                    # what slots stop goes on in a moment: that is no state of a job
+                    # a stop by slots ends in a moment, and is no state of a job
                     "frozen": usage["frozen"] and (agent.contract.pools.stopped(job.jid) or not stopped_by_slot),
                     "state": state,
                     "why": why,
@@ -209,7 +209,7 @@ class Report:
     def tasks(self) -> list[dict[str, Any]]:
         """Every thread of a job, and every local task that runs or is queued now.
 
-        `de` and `mes` belong to a ready queue: None for a task that is in none. `add_delays` has the rest.
+        `de` and `mes` belong to a ready queue, and are None for a task outside. `add_delays` adds the rest.
         """
         agent = self._agent
         placed = self._placed()
@@ -264,9 +264,9 @@ class Report:
         }
 
     def add_delays(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Add what each task waited so far for pages from swap, and for pages it had just lost: ms, by taskstats.
+        """Add the time that each task has waited for pages from swap, and for just lost pages: ms, by taskstats.
 
-        None where nobody knows. Safe in a thread: asking for thousands of tasks takes a while.
+        None: unknown. Safe in a thread: asking for thousands of tasks takes a while.
         """
         ask = self._agent.listeners.task_delays
         for row in rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The agent's sensors: on, off or failed and why, and swept every second while they are on."""
+"""The agent's sensors: their state (on, off, or failed with the reason), and a sweep every second while they are on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeSensors:
     def __init__(
         self, tell: Callable[..., None], settings: Settings, input_seen: Callable[[], None]
     ) -> None:
-        """`tell(kind, text, **details)` hears of every change; `settings` has the knob unread_ms;
+        """`tell(kind, text, **details)` is called at every change; `settings` has the knob unread_ms;
         `input_seen` is called when a user did something after a pause, and when the sensors came or went."""
         self.state, self.reason = "off", ""
         self._tell, self._settings, self._input_seen = tell, settings, input_seen
@@ -36,7 +36,7 @@ class NodeSensors:
         self._next_sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Compile and attach, if they are not on. Raises CoschedError; the state then says `failed` and why."""
+        """Compile and attach, if they are not on. Raises CoschedError; the state is then `failed`, with the reason."""
         if self.state == "on":
             return
         self.state, self.reason = "starting", ""
@@ -47,7 +47,7 @@ class NodeSensors:
 
             sensors = self._sensors or Sensors()
             sensors.start()
-            stay_in_memory()  # it did, or was refused, when the agent started
+            stay_in_memory()  # the agent did so, or failed, when it started
             return sensors
 
         try:
@@ -64,7 +64,7 @@ class NodeSensors:
         self._tell("sensors", f"sensors on after {took:.1f} s", action="on", seconds=took)
 
     async def stop(self) -> None:
-        """Detach. Their maps stay pinned: the scheduler has them open, and the next start must find the same."""
+        """Detach. The sensors' maps stay pinned: the scheduler has them open, and the next start must find them."""
         if self.state == "off":
             return
         self._end_sweeps()
@@ -76,7 +76,7 @@ class NodeSensors:
         self._input_seen()
 
     async def close(self) -> None:
-        """Detach, and let go of everything."""
+        """Detach, and close all maps."""
         self._end_sweeps()
         self.state = "off"
         if self._sensors is not None:
@@ -88,7 +88,7 @@ class NodeSensors:
             (sensors.cpu_online if online else sensors.cpu_offline)(number)
 
     def reading(self) -> Sensors | None:
-        """The sensors, to read what they know; None while they are not on."""
+        """The sensors, for reading; None while they are off."""
         return self._sensors if self.state == "on" else None
 
     def _sweep_later(self) -> None:
@@ -98,7 +98,7 @@ class NodeSensors:
         assert self._sensors is not None
         try:
             self._sensors.sweep(int(self._settings.number("unread_ms")))
-        finally:  # what went wrong once is in the log, and does not end the sweeps
+        finally:  # an error is logged, and does not end the sweeps
             self._sweep_later()
 
     def _heard_input(self, sensors: Sensors) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The agent's end of the socket: requests in, answers and streams out (ctl/protocol.py).
 
-Each connection is a task of its own, so a client that sends half a line or does not read its answer holds up nobody.
-A stream holds at most BACKLOG bytes for a client; what comes while that is full is dropped and counted.
+Each connection is a task of its own, so a client that sends half a line or does not read its answer delays no other
+client. A stream holds at most BACKLOG bytes for a client; later records are dropped and counted while this buffer is
+full.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Operation = Callable[["Peer", dict[str, Any]], Awaitable[Any]]
 
 
 def open_socket(path: Path) -> socket.socket:
-    """The listening socket: mode 0660, root and, where there is one, group cosched."""
+    """The listening socket: mode 0660, owner root, group cosched if the group exists."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117)
@@ -102,13 +103,13 @@ class Server:
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=protocol.MAX_REQUEST)
 
     async def close(self) -> None:
-        """Send what is queued, as far as clients read it within a second, and end all connections."""
+        """Send queued bytes, as far as clients read them within a second, and end all connections."""
         if self._server is None:
             return
         self._server.close()
         connections = list(self._connections)
         for writer in connections:
-            writer.close()  # what is queued is still sent
+            writer.close()  # queued bytes are still sent
         with contextlib.suppress(TimeoutError):
             closed = asyncio.gather(*(writer.wait_closed() for writer in connections), return_exceptions=True)
             await asyncio.wait_for(closed, 1)
@@ -144,7 +145,7 @@ class Server:
         except CoschedError as error:
             answer = protocol.encode_refusal(error)
             go_on = not isinstance(error, _TooLong)
-        except Exception as error:  # a fault of ours: the agent and the scheduler go on
+        except Exception as error:  # a bug in the agent: agent and scheduler go on
             _log.exception("request failed")
             what = f"the agent failed to answer ({type(error).__name__}: {error}): its log tells where"
             answer = protocol.encode_refusal(CoschedError(what, FAILED))
@@ -156,12 +157,12 @@ class Server:
         """Feed a stream until the client closes or sends anything."""
         with self._streams[op](Stream(writer)):
             writer.write(protocol.encode_answer({}))
-            with contextlib.suppress(ConnectionError):  # it went without reading all
+            with contextlib.suppress(ConnectionError):  # the client left without reading all
                 await reader.read(1)
 
 
 class _TooLong(CoschedError):
-    """The rest of the line cannot be told from the next request."""
+    """Refuse: the rest of the line cannot be told from the next request."""
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:

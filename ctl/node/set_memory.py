@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set_Memory (CCS Alg. 3): which jobs are stopped, and when they go on. The rule only; ctl/node/pools.py does it.
+"""Set_Memory (CCS Alg. 3): the rule that stops jobs and lets them go on; ctl/node/pools.py carries it out.
 
 Memory is two pools, M_Paral = min M * L for jobs and the rest for local tasks (CCS eq. 5). Once an epoch, while pages
 come back from swap:
 
-    Mem_Paral < M_Paral     the jobs are within their share: the kernel takes from the others (memory.min)
-    else                    it takes from the jobs; and with a local user present, the running job with the largest
-                            resident memory is stopped, one an epoch (B-CCS-6: never a local task)
+    Mem_Paral < M_Paral     the jobs are within their share: the kernel takes pages from local tasks (memory.min)
+    else                    the kernel takes pages from the jobs; and with a local user present, the running job with
+                            the largest resident memory is stopped, one an epoch (B-CCS-6: never a local task)
 
-The stopped are kept in order (B-CCS-9). At the end of an epoch they go on (B-CCS-8):
+Stopped jobs are kept in order (B-CCS-9). At the end of an epoch they go on (B-CCS-8):
 
-    no local user           all of them
-    room in the pool        the first whose need, added to Mem_Paral, is within M_Paral. Its need is what it held and
-                            what of it lay in swap: by what was resident alone a job that thrashed would seem small
-    no page came back       the first, after two epochs, if what of it lies in swap finds room in memory, that of local
-                            tasks included (what they leave jobs may use, CCS §4.2); else after 32, as pages may be held
-                            that nobody needs. If that was too early it is stopped again, and the next time twice as
-                            many must pass, up to 32: a job that cannot fit would come and go for ever
+    no local user           all stopped jobs
+    room in the pool        the first job whose need, added to Mem_Paral, is within M_Paral. The need counts resident
+                            pages and pages in swap: by its resident pages alone a thrashing job would seem small
+    no page came back       the first job, after two epochs, if its pages in swap find room in memory, the memory of
+                            local tasks included (jobs may use what local tasks leave, CCS §4.2); else after 32 epochs,
+                            because memory may hold pages that no task needs. If the job went on too early, it is
+                            stopped again and waits twice as long the next time, up to 32 epochs: a job that cannot
+                            fit would otherwise come and go for ever
 
-A job that goes on brings its pages back first; for SETTLE epochs this stops nobody.
+A job that goes on brings its pages back first; for SETTLE epochs these pages stop no job.
 
-MPL(N_k) (CCS eq. 4) bounds how many jobs run at once: the last to come wait, whether or not a user is present, and
-go on, the first to have been stopped first, when others end (B-CCS-29: `mpl` is the bound, what runs is counted).
+MPL(N_k) (CCS eq. 4) bounds how many jobs run at once. The last jobs to come wait, whether or not a user is present, and
+go on when other jobs end, in the order of their stops (B-CCS-29: `mpl` is the bound; running jobs are counted).
 
 The simulator has the rule in ctl/sim/ccs/contract.h. The two do not share their text, because each works on its own
 state: jobs of a node with MPL and reasons in words here, linked tasks of an event loop there. A test compares them.
@@ -39,7 +40,7 @@ __all__ = ["QUIET", "SETTLE", "Epoch", "Job", "State", "Stop", "decide", "pool_s
 
 QUIET: Final = 2  # epochs without a page coming back until a job may go on
 MOST_QUIET: Final = 32
-SETTLE: Final = 3  # epochs in which the pages of one that goes on come back
+SETTLE: Final = 3  # epochs in which the pages of a job that goes on come back
 _MIB = 1 << 20
 
 
@@ -51,32 +52,32 @@ class Job:
     resident: int  # RMS
     swapped: int
     started: float  # when it began, any clock
-    stopped: bool = False  # now, on this node, by whoever
+    stopped: bool = False  # now, on this node, for any reason
     elsewhere: bool = False  # another node wants it stopped
 
     @property
     def need(self) -> int:
-        """What it needs to run without paging."""
+        """The memory that the job needs to run without paging."""
         return self.resident + self.swapped
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What was seen in one."""
+    """The observations of one epoch."""
 
     local_user: bool
     paged_s: float  # pages that came back from swap, per second
     pool: int  # M_Paral, bytes
     jobs: tuple[Job, ...]
     mpl: int = 0  # jobs that may run; 0: all
-    cost: float = 1.0  # part of the time that these pages cost (swapping.py); 1 where that is not known
+    cost: float = 1.0  # part of the time that these pages cost (swapping.py); 1: unknown
     free: int | None = None  # memory that is available, bytes; None: not known
 
     @property
     def swapping(self) -> bool:
-        """Whether swapping is active: pages come back, and cost time; those that only go out are nobody's loss yet.
+        """Whether swapping is active: pages come back and cost time. Pages that only go out cost no task anything yet.
 
-        What is much for a disk, 8 ms a page, is nothing for a device that takes a tenth of one.
+        The same rate can be much for a disk, with 8 ms a page, and little for a device that takes 0.1 ms.
         """
         return self.paged_s >= PAGING_S and self.cost >= STALL_LOW
 
@@ -88,7 +89,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A job that this node wants stopped."""
+    """A job that this node has stopped."""
 
     jid: str
     why: str
@@ -98,17 +99,17 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The ordered stop set, the first to be stopped first, and what the next decision must remember."""
+    """The stop set in the order of stops, and the history that the next decision needs."""
 
     stops: tuple[Stop, ...] = ()
     quiet: int = QUIET  # epochs since a page came back
     calm: int = QUIET  # epochs since swapping was active
-    settling: int = 0  # epochs that stop nobody
-    patience: dict[str, int] = field(default_factory=dict)  # job -> epochs of quiet it waits for, where not QUIET
+    settling: int = 0  # epochs that stop no job
+    patience: dict[str, int] = field(default_factory=dict)  # job -> epochs of quiet that it waits for, if not QUIET
     limited: bool = False  # jobs together are held to their pool
 
     def stopped(self, jid: str) -> bool:
-        """Whether this node wants it stopped."""
+        """Whether this node has stopped the job."""
         return any(stop.jid == jid for stop in self.stops)
 
 
@@ -140,7 +141,7 @@ def decide(state: State, epoch: Epoch) -> State:
 
 
 def _running(state: State, epoch: Epoch) -> list[Job]:
-    """Jobs that nobody wants stopped."""
+    """Jobs that neither this node nor another has stopped."""
     return [job for job in epoch.jobs if not state.stopped(job.jid) and not job.elsewhere]
 
 
@@ -162,7 +163,7 @@ def _let_go_on(state: State, epoch: Epoch) -> State:
 
 
 def _has_room(stop: Stop, epoch: Epoch) -> bool:
-    """Whether what of it lies in swap could come back and nothing else had to go."""
+    """Whether the job's pages in swap could come back without pushing out other pages."""
     return epoch.free is None or all(job.swapped <= epoch.free for job in epoch.jobs if job.jid == stop.jid)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set_Quantum (CCS Alg. 2) for people: W, the quanta that follow from it, and the shares that come of them.
+"""Set_Quantum (CCS Alg. 2) for people: W, the quanta, and the shares that result.
 
-The kernel side gives the quanta, by the same text (bpf/set_quantum.h). A quantum bounds what a task gets at a time, not
-its share: m tasks of jobs that never wait get m * L / (m * L + n) of a CPU beside n local ones, more than L (B-CCS-15).
-So the agent measures the share that jobs got, epoch by epoch, and shows it beside the quanta.
+The kernel side gives the quanta, by the same text (bpf/set_quantum.h). A quantum bounds the length of a turn, not the
+share of a task: m tasks of jobs that never wait get m * L / (m * L + n) of a CPU beside n local tasks, more than L
+(B-CCS-15). So the agent measures the share that jobs got, epoch by epoch, and shows it beside the quanta.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ctl.native import library
 __all__ = ["MIN_QUANTUM_MS", "Quanta", "Shares", "mpl_bound", "quanta", "speed_weight", "stretch"]
 
 MIN_QUANTUM_MS: Final = layout.constant("MIN_SLICE_NS") / 1e6
-"""What L = 0 leaves a task, ms."""
+"""The quantum of a task at L = 0, ms."""
 
 _FIXED_ONE: Final = 1 << layout.constant("MES_SHIFT")
-_ALIKE: Final = 0.95  # what two measurements of equal nodes differ by; MPL 3 must not become 2 for that
-_SLOWEST: Final = 1 / 64  # the least W: a node that is slower is given no longer quanta for it
+_ALIKE: Final = 0.95  # difference between two measurements of equal nodes, which must not turn MPL 3 into 2
+_SLOWEST: Final = 1 / 64  # the least W: an even slower node gets no longer quanta
 
 
 def speed_weight(speed: float, fastest: float) -> float:
@@ -57,15 +57,15 @@ def mpl_bound(mpl: int, weight: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quanta:
-    """What a task gets at a time: ms, at nice 0."""
+    """Lengths of a turn: ms, at nice 0."""
 
     local: float
-    parallel: float  # of a job that no user slows down elsewhere
-    slowed: float  # of a job that one does
+    parallel: float  # of a job without a local user on any other node
+    slowed: float  # of a job with a local user on another node
 
     @property
     def set_share(self) -> float:
-        """The share of a CPU that one task of a job has beside one local task, if neither ever waits (B-CCS-16)."""
+        """The share of a CPU that a task of a job has beside one local task, if neither ever waits (B-CCS-16)."""
         return self.parallel / (self.parallel + self.local)
 
 
@@ -83,7 +83,7 @@ def quanta(quantum_ms: float, weight: float, share_l: float, *, on: bool, local_
 
 
 class Shares:
-    """CPU time per epoch: what jobs got of all that was used."""
+    """CPU time per epoch: the jobs' part of all CPU time used."""
 
     def __init__(self) -> None:
         self.epochs = 0

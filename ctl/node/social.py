@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The social contract of this node: who is here, what follows for the jobs, and the epochs in which that is settled.
+"""The social contract of this node: the local user, the consequences for the jobs, and the epochs.
 
     input, knob local_user ──► local user? ──► the kernel's quanta, the other nodes
     knob slots, time of day ──► slots ──► freezer of all jobs
     end of an epoch ──► Set_Memory ──► stops wanted ──► [the other nodes] ──► freezer, State of a job in the kernel
 
-The kernel gives quanta by what is true now (CCS Alg. 2): present user, slowed jobs and W are written when they change,
-not at the end of an epoch, so that a user does not wait for it. An epoch is `epoch_ms` of time (the papers' ended with
-the quanta of all tasks, which no kernel counts any more): at its end CPU shares are measured and Set_Memory decides.
+The kernel gives quanta by the current state (CCS Alg. 2): present user, slowed jobs and W are written when they change,
+not at the end of an epoch, so that a user does not wait. An epoch is `epoch_ms` of time; the papers' epoch ended with
+the quanta of all tasks, which no kernel counts any more. At the end of an epoch CPU shares are measured and Set_Memory
+decides.
 
-With events on and a cluster joined, the other nodes have a say in what is slowed and stopped here (ctl/contract.py);
-what this node wants then goes to them, and what is to be done comes back at once. Without, what it wants is done.
+With events on and a cluster joined, the other nodes decide, too, which jobs are slowed and stopped here
+(ctl/contract.py): this node's wishes go to the relay, whose decision comes back at once. Alone the node carries out its
+own wishes.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _log = logging.getLogger("ctl.social")
 
 
 class SocialContract:
-    """Of one node. All calls are for the event loop's thread."""
+    """The contract of one node. All calls are for the event loop's thread."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class SocialContract:
         self.weight = 1.0  # W
         self.shares = Shares()
         self.memory = set_memory.State()
-        self.epoch: set_memory.Epoch | None = None  # the last one that Set_Memory saw
+        self.epoch: set_memory.Epoch | None = None  # the last epoch that Set_Memory saw
         self.pools = Pools(cgroups)
         self.slots = Slots(cgroups, tell)
         self.peers: Peers | None = None
@@ -70,7 +72,7 @@ class SocialContract:
         self._scheduler, self._cgroups = scheduler, cgroups
         self._settings, self._jobs, self._seen, self._join = settings, jobs, seen, join
         self._others = _ALONE
-        self._told: dict[str, Decision] = {}  # what all nodes came to for a job
+        self._told: dict[str, Decision] = {}  # the decision of all nodes for a job
         self._slowed: dict[str, int] = {}  # jobs the kernel has as slowed: cgroup ids
         self._total = sysinfo.meminfo()["MemTotal"]
         self._swapping = Swapping()
@@ -88,7 +90,7 @@ class SocialContract:
         await self.settings_changed()
 
     def lift(self) -> None:
-        """Let every job go on and lift what limits them; the kernel's quanta end with its scheduler."""
+        """Let every job go on and lift the jobs' limits; the kernel's quanta end with its scheduler."""
         self._lifted = True
         for timer in self._timers.values():
             timer.cancel()
@@ -102,7 +104,7 @@ class SocialContract:
             await self._leave()
 
     async def settings_changed(self) -> None:
-        """The policy or knobs are others now: all that follows from them."""
+        """Apply a new policy or new knobs."""
         if self._lifted:
             return
         self.look_for_user()
@@ -119,17 +121,17 @@ class SocialContract:
                 await self._enter(self._join)
         self._describe()
 
-    # what is set
+    # settings
 
     def _epoch_s(self) -> float:
         return self._settings.number("epoch_ms") / 1000
 
     def speed(self) -> float:
-        """This node's, by the knob or as measured."""
+        """This node's speed, by the knob or as measured."""
         return self._settings.number("speed") or self.measured
 
     def memory_size(self) -> int:
-        """M of this node, bytes: by the knob, where part of it is held for good, or all there is."""
+        """M of this node, bytes: by the knob, if part of the memory is not for tasks, or all memory."""
         return (int(self._settings.number("memory_mb")) << 20) or self._total
 
     def pool(self) -> int:
@@ -140,7 +142,8 @@ class SocialContract:
     # local user
 
     def look_for_user(self) -> None:
-        """Is there a local user now? Called when there was input, when it was long ago, and when a knob changed."""
+        """Decide whether a local user is present: after input, after a time without input, and after a change of a
+        knob."""
         before = self.user
         self.user = local_user.decide(
             self._settings.word("local_user"),
@@ -162,7 +165,7 @@ class SocialContract:
     # jobs
 
     def _keep_slots(self) -> None:
-        """Slots, if they are wanted and there is a job to be stopped."""
+        """Begin slots if they are on and there is a job; else end them."""
         if not self._lifted:
             wanted = self._settings.on("slots") and any(self._jobs())
             self.slots.keep(self._period() if wanted else None)
@@ -186,7 +189,7 @@ class SocialContract:
         self._slow(job, False)
 
     def state(self, jid: str) -> tuple[str, str]:
-        """What a job is to be here, "free", "slowed" or "stopped", and why."""
+        """A job's state here, "free", "slowed" or "stopped", and the reason."""
         if self.peers is not None:
             told = self._told.get(jid, Decision(jid, State.FREE))
             return told.state, told.why
@@ -197,7 +200,7 @@ class SocialContract:
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
     def _settle(self, job: Job) -> None:
-        """Make freezer and kernel agree with what the job is to be."""
+        """Make freezer and kernel agree with the job's state."""
         state, why = self.state(job.jid)
         if state == "stopped" and not self.pools.stopped(job.jid):
             self.pools.stop(job.jid)
@@ -218,7 +221,7 @@ class SocialContract:
         self._scheduler.adjust(slowed_jobs=len(self._slowed))
 
     def _want_stopped(self) -> None:
-        """Have the stops that Set_Memory wants carried out, by the others' leave where there are any."""
+        """Carry out the stops that Set_Memory wants, through the other nodes if there are any."""
         if self.peers is not None:
             self.peers.stops([(stop.jid, stop.why) for stop in self.memory.stops])
         for job in list(self._jobs()):
@@ -227,7 +230,7 @@ class SocialContract:
     # the other nodes
 
     async def _enter(self, join: Join) -> None:
-        """Join the cluster, if this node is in one; alone it is not worse off than before."""
+        """Join the cluster, if this node is a member; after a failure the node decides alone."""
         try:
             self.peers = await asyncio.get_running_loop().run_in_executor(None, join, self)
         except (CoschedError, ImportError) as error:
@@ -249,7 +252,7 @@ class SocialContract:
         self._told.clear()
         self._others = _ALONE
         await peers.end()
-        if not self._lifted:  # it goes on alone
+        if not self._lifted:  # the node goes on alone
             self._weigh()
             self._want_stopped()
 
@@ -258,7 +261,7 @@ class SocialContract:
             self.peers.describe(self.speed(), self.memory_size(), self._settings.number("share_l"))
 
     def apply(self, decision: Decision) -> None:
-        """`Local`: what a job is to be here."""
+        """`Local`: set a job's state here."""
         if self.peers is None or self._lifted:
             return
         self._told[decision.jid] = decision
@@ -267,13 +270,13 @@ class SocialContract:
                 self._settle(job)
 
     def sizes(self, sizes: Sizes) -> None:
-        """`Local`: how the other nodes are."""
+        """`Local`: the other nodes' speed and memory."""
         if not self._lifted:
             self._others = sizes
             self._weigh()
 
     def _weigh(self) -> None:
-        """W, and with it the kernel's quanta."""
+        """Compute W, and write the kernel's quanta."""
         before = self.weight
         self.weight = speed_weight(self.speed(), self._others.speed_max)
         self._scheduler.adjust(stretch=stretch(self.weight))
@@ -314,7 +317,7 @@ class SocialContract:
         for job in jobs:
             try:
                 resident, swapped = self._cgroups.memory(job.jid)
-            except (CoschedError, OSError):  # it ended this moment
+            except (CoschedError, OSError):  # it has just ended
                 continue
             elsewhere = self._stopped_elsewhere(job.jid)
             stopped = self.pools.stopped(job.jid)
@@ -331,7 +334,7 @@ class SocialContract:
     # for people
 
     def report(self) -> dict[str, Any]:
-        """What `ctl status --json` has as "contract"."""
+        """The value of "contract" in `ctl status --json`."""
         bound = mpl_bound(int(self._settings.number("mpl")), self.weight)
         now = quanta(
             self._settings.number("quantum_ms"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How fast is this node? A short loop, counted, as the papers' bogomips were (CCS eq. 1).
+"""The speed of this node, by a short counted loop as for the papers' bogomips (CCS eq. 1).
 
-Not /proc/cpuinfo's bogomips: today's kernels derive them from the clock of the time stamp counter, which says the same
-of a fast and a slow machine, and of an emulated one.
+/proc/cpuinfo's bogomips are of no use: today's kernels derive them from the clock of the time stamp counter, which can
+be equal on a fast, a slow and an emulated machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RUNS = 50
 def measure() -> float:
     """Million turns of a loop per second of CPU time: the best run, so that caches and a busy host do not count.
 
-    CPU time of this thread, so that a busy node is not taken for a slow one.
+    Only CPU time of this thread counts, so that a busy node does not seem slow.
     """
     best = 0.0
     for _ in range(_RUNS):

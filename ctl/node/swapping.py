@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Is swapping active (CCS Alg. 3)? What came back from swap since the last look, where somebody had to make room.
+"""Whether swapping is active (CCS Alg. 3): pages that came back from swap since the last look while memory was short.
 
-Pages come back all the time without harm: a daemon wakes up, a job that was stopped goes on into free memory.
-Set_Memory is about memory that is not there, so only pages count that come back while the kernel takes others away
-(kswapd does, or who asks for memory; what a cgroup's limit or a push-out takes does not count).
+Pages come back all the time without harm: a daemon wakes up, or a stopped job goes on into free memory. Set_Memory acts
+on a lack of memory. So a page counts only if it comes back while kswapd, or a task that asks for memory, takes other
+pages away. Pages taken by a cgroup's limit or pushed out by the agent do not count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ctl.node.overload import PAGING_S, read_ahead
 __all__ = ["Swapping"]
 
 _TAKEN = ("pgsteal_kswapd", "pgsteal_direct")
-_PAGE_S = 1e-4  # what a page costs at the least, however fast the device: a fault, and another page to be taken away
+_PAGE_S = 1e-4  # the least cost of a page, even on a fast device: a fault, and the reclaim of another page
 
 
 class Swapping:
@@ -26,8 +26,9 @@ class Swapping:
     def look(self, now: float) -> tuple[float, float]:
         """Pages per second that came back, as ctl/node/overload.py counts; the part of the time that they cost.
 
-        That is the reads from swap devices that are under way, mean (they may be several), or _PAGE_S for each page if
-        that is more. It is 0 where the kernel took less than PAGING_S pages a second: nobody waits for memory then.
+        The time is the mean number of reads under way from swap devices (several are possible), or _PAGE_S for each
+        page if this is more. The time is 0 if the kernel took less than PAGING_S pages a second, because no task waits
+        for memory then.
         """
         counters, took = sysinfo.vmstat(), sysinfo.swap_read_s()
         taken = sum(counters[name] for name in _TAKEN)

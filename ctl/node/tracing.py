@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Decision records, from the kernel to those who read them: recorded while somebody does."""
+"""Decision records, from the kernel to their readers: recorded while there are readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ctl.node.server import Stream
 __all__ = ["Tracing"]
 
 _CHUNK = 100  # decisions read at a time: 10 ms, on an emulated CPU 100
-_PAUSE = 0.05  # seconds until a reader that is behind is looked at again
+_PAUSE = 0.05  # seconds until the next look at a slow reader
 
 
 class Tracing:
@@ -56,10 +56,11 @@ class Tracing:
             asyncio.get_running_loop().add_reader(self._decisions.fileno(), self._heard, self._decisions)
 
     def _heard(self, decisions: Decisions) -> None:
-        """Pass some records on, so that others get their turn; none while nobody has room, the kernel counts those.
+        """Pass some records on, so that other tasks get their turn. While no reader has room, the kernel counts the
+        lost records.
 
-        Where there are more, as long as that took is the machine's: the agent runs before all others, and one that
-        never waits is ended (ctl/kernel/prompt.py).
+        If more records wait, pause for as long as the reading took: the agent runs before all other tasks, and the
+        kernel ends an agent that never waits (ctl/kernel/prompt.py).
         """
         if all(reader.full for reader in self.readers):
             self._rest(decisions, _PAUSE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""This node's broker as a process of its own: it outlives the agent, whose restart then disturbs no other node."""
+"""This node's broker as a process of its own, so that restarting the agent disturbs no other node."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _locked() -> Iterator[None]:
 
 def serve(files: Files, ready: Callable[[], None] = lambda: None) -> None:
     """Run this node's broker until SIGTERM or SIGINT. Raises CoschedError if there is none, or it does not start."""
-    content = files.need("broker", "it runs none; brokers are named by `ctl cluster init --broker NODE=ADDRESS`")
+    content = files.need("broker", "this node has no broker; `ctl cluster init --broker NODE=ADDRESS` names brokers")
 
     async def until_told() -> None:
         work = asyncio.create_task(Broker(content, _directory()).run(ready))
@@ -106,7 +106,7 @@ def start(files: Files) -> bool:
             if pipe.read(1) == b"r":
                 return True
             if process.poll() is not None:
-                raise CoschedError(f"the broker ended with status {process.returncode}: {log} tells why")
+                raise CoschedError(f"the broker ended with status {process.returncode}: see {log}")
             time.sleep(0.05)
     return False
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node's agent as a process: put together, started in the background, watched, and told apart from a dead one.
+"""A node's agent as a process: composed, started in the background, watched, and told apart from a dead agent.
 
-Two processes. The agent owns the scheduler; when it dies, however it dies, the kernel closes the link and is
-back on its own scheduler. The supervisor, its parent, does nothing but wait, and undoes what the kernel does
-not: frozen jobs, memory limits, pinned maps; the first two also while the agent is stopped. If the supervisor is
-killed, the agent ends in good order. If both are, the next `ctl load` repairs, and every command says what happened.
+Two processes. The agent owns the scheduler; when the agent dies, in any way, the kernel closes the link and is back on
+its own scheduler. The supervisor is the agent's parent and only waits. It undoes changes that the kernel leaves: frozen
+jobs, memory limits, pinned maps; the first two also while the agent is stopped. If the supervisor is killed, the agent
+ends in good order. If both are killed, the next `ctl load` repairs the node, and every command reports the end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Ready = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What an agent is started with; checked already."""
+    """The checked settings of a new agent."""
 
     policy: str
     knobs: dict[str, Value]
@@ -51,7 +51,7 @@ class Options:
 
 
 def start(options: Options) -> dict[str, Any]:
-    """Start an agent in the background; returns when it is up. Raises the CoschedError it failed with."""
+    """Start an agent in the background; returns when it is up. Raises the agent's CoschedError if it fails."""
     _refuse_second()
     ours, theirs = os.pipe()
     if os.fork() == 0:
@@ -60,7 +60,7 @@ def start(options: Options) -> dict[str, Any]:
     with os.fdopen(ours, "rb") as pipe:
         line = pipe.readline()
     if not line:
-        raise CoschedError(f"the agent died while it started: {files.LOG} may tell why", FAILED)
+        raise CoschedError(f"the agent died while it started: see {files.LOG}", FAILED)
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         raise CoschedError(answer["error"], answer["status"])
@@ -68,14 +68,15 @@ def start(options: Options) -> dict[str, Any]:
 
 
 def foreground(options: Options) -> int:
-    """Be the supervisor of an agent until it ends; returns the exit status. What systemd runs."""
+    """Be the supervisor of an agent until it ends, as a service of systemd; returns the exit status."""
     _refuse_second()
     with files.locked():
         return _supervise(options, _notify_systemd)
 
 
 def stop() -> None:
-    """End the agent, with force if it does not answer. Raises CoschedError if there is none, or it will not go."""
+    """End the agent, by force if it does not answer. Raises CoschedError if no agent runs, or if the agent does not
+    end."""
     state = files.read(files.STATE)
     try:
         with protocol.Client() as agent:
@@ -142,7 +143,7 @@ def _tell(pipe: Any, answer: dict[str, Any]) -> None:
 
 
 def _notify_systemd(answer: dict[str, Any]) -> None:
-    """Tell the service manager that we are ready (sd_notify), or a person why not."""
+    """Tell the service manager that the agent is ready (sd_notify), or a person why it is not."""
     if "error" in answer:
         print(f"Error: {answer['error']}", file=sys.stderr)
         return
@@ -171,7 +172,7 @@ def _supervise(options: Options, ready: Ready) -> int:
     if code < 0:
         why = f"the agent was killed by {signal.Signals(-code).name}"
         if -code == signal.SIGXCPU:
-            why += f": it computed for {LONGEST} s without once waiting, and it runs before all others"
+            why += f": it computed for {LONGEST} s without waiting, and it runs before all other tasks"
         repaired = _repair()
         files.write_exit({**files.ended(pid, options.policy, why), "killed": True})
         ready({"error": f"{why} while it started", "status": FAILED})
@@ -181,7 +182,7 @@ def _supervise(options: Options, ready: Ready) -> int:
 
 
 def _await_agent(pid: int) -> int:
-    """Wait for the agent's end, and return its status. While it is stopped, no job it has frozen stays so."""
+    """Wait for the agent's end, and return its status. While the agent is stopped, thaw the jobs that it has frozen."""
     from ctl.kernel.cgroups import JobCgroups
 
     while True:
@@ -198,7 +199,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _repair() -> list[str]:
-    """Undo what a killed agent left; one sentence for each thing."""
+    """Undo the changes of a killed agent; one sentence for each."""
     from ctl.kernel.cgroups import JobCgroups
     from ctl.kernel.scheduler import remove_pins
 
@@ -227,9 +228,9 @@ def _agent_process(options: Options, ready: Ready, supervisor: int) -> int:
         _log.error("%s", error)
         ready({"error": str(error), "status": error.status})
         return error.status
-    except BaseException as error:  # whatever it is, the person who waits for `ctl load` must hear of it
+    except BaseException as error:  # report any exception to the waiting `ctl load`
         _log.exception("the agent failed")
-        what = f"the agent failed ({type(error).__name__}: {error}): {files.LOG} tells where"
+        what = f"the agent failed ({type(error).__name__}: {error}): see {files.LOG}"
         ready({"error": what, "status": FAILED})
         files.write_exit({**files.ended(os.getpid(), options.policy, what), "killed": False})
         return FAILED
@@ -271,7 +272,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             _log.info("policy %s enabled after %.3f s", options.policy, enabled)
             files.STATE.write_text(json.dumps({"pid": os.getpid(), "policy": options.policy, "since": time.time()}))
 
-            # imported now, because the scheduler should not wait for them
+            # imported now, so that the scheduler does not wait for them
             import asyncio
 
             from ctl.node.agent import Agent
@@ -305,7 +306,7 @@ def object_path() -> Path:
 
 
 def _name(name: str) -> None:
-    """What ps and top call this process, at most 15 characters."""
+    """Set the name of this process in ps and top, at most 15 characters."""
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 

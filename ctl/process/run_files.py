@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an agent leaves in the run directory for others to find: COSCHED_RUN_DIR, else /run/cosched.
+"""The agent's files in the run directory for other programs: COSCHED_RUN_DIR, else /run/cosched.
 
 agent.sock      see ctl/protocol.py
 agent.json      {"pid", "policy", "since"} of the agent that runs, or that was killed
 agent.lock      held as long as agent or supervisor live
-agent.log       what happened, and the kernel's dump when a scheduler was thrown out
+agent.log       events, and the kernel's dump after it ended a scheduler
 last_exit.json  why the last agent ended: see `Ended`
 """
 
@@ -63,7 +63,7 @@ def last_exit() -> Ended | None:
 
 
 def left_behind() -> str | None:
-    """One sentence if an agent was killed and nobody has cleaned up after it."""
+    """A sentence if an agent was killed and its changes are not undone yet."""
     state = read(STATE)
     if state is None or lock_is_held():
         return None
@@ -86,7 +86,7 @@ def locked() -> Iterator[None]:
 
 
 def _take_lock(fd: int) -> None:
-    """Try for a second: a command that looks whether the lock is free holds it for that moment."""
+    """Try for a second, because a command that tests the lock holds it for a moment."""
     deadline = time.monotonic() + 1
     while True:
         try:
@@ -94,7 +94,7 @@ def _take_lock(fd: int) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                what = "another agent is starting this moment: see `ctl status`"
+                what = "another agent is just starting: see `ctl status`"
                 raise CoschedError(what, FAILED) from None
             time.sleep(0.01)
 
@@ -139,7 +139,7 @@ def ended(pid: int, name: str, why: str) -> Ended:
 
 
 def write_exit(record: Ended) -> None:
-    """Keep a record for `ctl status`, whole or not at all."""
+    """Write a record for `ctl status`, atomically."""
     new = LAST_EXIT.with_suffix(".new")
     new.write_text(json.dumps(record))
     new.replace(LAST_EXIT)

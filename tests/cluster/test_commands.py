@@ -139,7 +139,7 @@ def test_three_brokers_by_their_lines(machines: list[Machine]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("serve",), "it runs none"),
+        (("serve",), "this node has no broker"),
         (("join", "nonsense"), "this is no invitation"),
         (("invite", "node2"), "on the node of `ctl cluster init`"),
         (("init", "--node", "a b"), "cannot be called 'a b'"),

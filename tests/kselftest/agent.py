@@ -114,7 +114,7 @@ def jobs_have_a_user() -> None:
                 client.call("enter", jid="mine")
             raise AssertionError("another user's process is in the job")
         except CoschedError as error:
-            ktap.expect(str(error), "job mine is user root's, not nobody's: choose another JID", "the refusal")
+            ktap.expect(str(error), "job mine belongs to user root, not to nobody: choose another JID", "the refusal")
         finally:
             os.seteuid(0)
         ktap.expect([job["tasks"] for job in asked("jobs")], [1], "tasks of the job")
