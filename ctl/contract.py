@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The types that several rooms share, so that none of these rooms has to know another.
+"""The types that several rooms share, so that these rooms need not know each other.
 
-    State, Decision, Sizes, Local, Peers    between a node's agent and the cluster: told, and tells
+    State, Decision, Sizes, Local, Peers    between a node's agent and the cluster, in both directions
     View and its parts                      between the agent and the dashboard: the answer of `view`
 
 The agent fills a `View`, the dashboard draws it and asks for nothing else. All keys are always present unless marked
-NotRequired; a value nobody knows is None, never a made-up 0. Sizes are bytes, times seconds, rates per second over the
+NotRequired; an unknown value is None, never a made-up 0. Sizes are bytes, times seconds, rates per second over the
 agent's newest sampling interval (about 1 s), shares fractions of one CPU (0..number of CPUs).
 """
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class State(StrEnum):
-    """What a job is to be on this node: the papers' NULL, LOCAL and STOP (CCS §3.2)."""
+    """The state of a job on this node: the papers' NULL, LOCAL and STOP (CCS §3.2)."""
 
     FREE = "free"
     SLOWED = "slowed"
@@ -48,7 +48,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What this node is to do with a job, and why; `by` are the nodes whose doing it is."""
+    """The decision for a job on this node, with the reason; `by` are the nodes that caused it."""
 
     jid: str
     state: State
@@ -56,13 +56,13 @@ class Decision:
     why: str = ""
 
     def elsewhere(self, node: str) -> bool:
-        """Whether a node other than this one has part in it."""
+        """Whether another node is among the causes."""
         return any(other != node for other in self.by)
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What Set_Quantum and Set_Memory need to know of the other nodes (CCS eq. 1 and 5)."""
+    """The sizes of the other nodes for Set_Quantum and Set_Memory (CCS eq. 1 and 5)."""
 
     nodes: int
     speed_max: float  # in the unit nodes measure theirs in
@@ -70,36 +70,36 @@ class Sizes:
 
 
 class Local(Protocol):
-    """What the cluster tells a node's agent. All calls come from the event loop's thread, and none may block."""
+    """The calls of the cluster to a node's agent, from the event loop's thread. No call may block."""
 
     def apply(self, decision: Decision) -> None:
         """Slow a job down, freeze it, or let it run; called when a decision differs from the one before."""
 
     def sizes(self, sizes: Sizes) -> None:
-        """The fastest node's speed or the smallest node's memory is another now."""
+        """The fastest node's speed or the smallest node's memory has changed."""
 
     def tell(self, kind: str, text: str, **details: object) -> None:
-        """Something happened that people should know."""
+        """Report an event to people."""
 
 
 class Peers(Protocol):
-    """What the agent tells the others: each call returns at once, and works while nobody can be reached."""
+    """The calls of the agent to the cluster. Each call returns at once, and works without a connection."""
 
     @property
     def node(self) -> str:
-        """The name by which the others know this node."""
+        """This node's name in the cluster."""
 
     def hold(self, jid: str, user: str) -> None:
-        """A job has a task here now, and is this user's."""
+        """A job of this user has its first task here."""
 
     def release(self, jid: str) -> None:
         """The job's last task here has ended."""
 
     def local_user(self, why: str) -> None:
-        """A local user is present, by this sign; an empty string: none is."""
+        """A local user is present, by this sign; an empty string: no user."""
 
     def stops(self, wants: list[tuple[str, str]]) -> None:
-        """The jobs that this node wants stopped, all of them, each with a reason."""
+        """All jobs that this node wants stopped, each with a reason."""
 
     def describe(self, speed: float, memory: int, share_l: float) -> None:
         """This node's speed, its memory in bytes, and its L."""
@@ -108,17 +108,17 @@ class Peers(Protocol):
         """Raise CoschedError (status 2) if a node holds this job for another user."""
 
     def status(self) -> dict[str, Any]:
-        """All that is known, for people."""
+        """The whole state, for people."""
 
     def start(self) -> None:
-        """Be in touch from now on."""
+        """Connect, and stay connected."""
 
     async def end(self) -> None:
-        """Tell the others that this node has no more say in anything, and be in touch no longer."""
+        """Take back this node's events at the others, and disconnect."""
 
 
 Join = Callable[[Local], "Peers | None"]
-"""Makes the peers of an agent; None: this node is in no cluster. May take a second, and runs in a thread."""
+"""Make the peers of an agent; None: this node is in no cluster. May take a second, and runs in a thread."""
 
 # between agent and dashboard
 
@@ -155,7 +155,7 @@ class Modes(TypedDict):
 
 
 class Overload(TypedDict):
-    """Whether Mem > M, and who says so."""
+    """Whether Mem > M, and the source of this verdict."""
 
     mode: str  # the knob: auto, on, off
     verdict: bool  # what the scheduler acts on now
@@ -163,7 +163,7 @@ class Overload(TypedDict):
 
 
 class Memory(TypedDict):
-    """The node's memory: M is what tasks can have, Mem what they need to run without paging."""
+    """The node's memory: M is the memory for tasks, Mem their need for running without paging."""
 
     m: int  # bytes
     mem: int | None  # bytes; None until first measured
@@ -186,19 +186,19 @@ class Job(TypedDict):
     memory: int  # bytes resident (memory.current)
     swap: int  # bytes in swap (memory.swap.current)
     frozen: NotRequired[bool]  # stopped by cgroup.freeze
-    state: NotRequired[str]  # what it is to be here: "free", "slowed" or "stopped"
+    state: NotRequired[str]  # its state here: "free", "slowed" or "stopped"
     why: NotRequired[str]
 
 
 class RuleRate(TypedDict):
-    """What one insert rule does per second."""
+    """The rates of an insert rule, per second."""
 
     insertions_s: float
     overtakes_s: float
 
 
 class Event(TypedDict):
-    """Something that happened on the node, newest last."""
+    """An event on the node, newest last."""
 
     time: float  # Unix time
     text: str  # one sentence
@@ -226,7 +226,7 @@ class View(TypedDict):
     jobs: list[Job]  # sorted by jid
     rules: dict[str, RuleRate]  # rules that inserted anything since load
     events: list[Event]  # the newest, at most 50
-    local_user: NotRequired[str | None]  # what shows that one is present: "keyboard"; None: nobody is
+    local_user: NotRequired[str | None]  # the sign of a local user: "keyboard"; None: no user
     cluster: NotRequired[Cluster | None]  # None: this node works alone
     since: NotRequired[float]  # Unix time of load
     traced_lost: NotRequired[int]  # decisions lost since load, ring buffer full

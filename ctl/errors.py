@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The one exception people see: a sentence, and the exit status of the command that meets it."""
+"""The only exception that people see: a sentence, and the exit status of the command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ USAGE = 2
 
 
 class CoschedError(Exception):
-    """Something the user must know: one sentence with the value, the limit and the way out.
+    """An error for the user: one sentence with the value, the limit and the way out.
 
     >>> error = CoschedError("knob mno is 0, allowed 1..64 overtakes: see `ctl policies`", USAGE)
     >>> str(error), error.status
@@ -18,7 +18,7 @@ class CoschedError(Exception):
     """
 
     def __init__(self, sentence: str, status: int = FAILED) -> None:
-        """Keep the sentence and the exit status: 1 it failed, 2 the request was wrong, nothing changed."""
+        """Keep the sentence and the exit status: 1 failed, 2 the request was wrong and changed nothing."""
         super().__init__(sentence)
         self.sentence = sentence
         self.status = status

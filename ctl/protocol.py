@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How `ctl` and the agent talk: one JSON object per line over a Unix stream socket.
+"""The protocol of `ctl` and the agent: one JSON object per line over a Unix stream socket.
 
 The socket is /run/cosched/agent.sock, mode 0660, root and group `cosched`. A client sends one request per line and
 reads one answer per line; it may send the next request when it has the answer.
@@ -8,13 +8,13 @@ reads one answer per line; it may send the next request when it has the answer.
     answer    {"v": 1, "ok": true, "result": {...}}
     refusal   {"v": 1, "ok": false, "error": "one sentence", "status": 2}
 
-`v` is the version of this protocol. It changes when an old client would misread a new agent; new operations and new
-keys do not change it. `status` is what `ctl` exits with: 1 it failed, 2 the request was wrong; nothing was changed.
+`v` is the version of this protocol. The version changes when an old client would misread a new agent, but not for new
+operations and new keys. `status` is the exit status of `ctl`: 1 failed, 2 the request was wrong and changed nothing.
 
 Operations (arguments; result):
 
     ping                                    {"pid"}
-    status                                  what `ctl status --json` prints
+    status                                  the object that `ctl status --json` prints
     get                                     {knob: value}, `ctl get --json`
     set        knobs {name: value}          {knob: value}, all knobs, one atomic change in the kernel
     switch     policy, knobs (optional)     {"policy", "rule"}
@@ -30,8 +30,8 @@ A stream begins with an ordinary answer and goes on until either side closes. Th
 envelope. `trace` sends binary records: 4 bytes length (little endian), then a `struct decision` of bpf/cosched.h as
 the kernel wrote it, cut behind queue[nr]; gaps in its `seq`, which counts per CPU, are records lost on the way.
 
-What a client does not read in time is dropped at the agent: in `follow` {"lost": n} stands where n events are missing.
-A request longer than MAX_REQUEST bytes is refused and the connection closed.
+The agent drops records that a client does not read in time. In `follow` {"lost": n} stands in place of n dropped
+events. A request longer than MAX_REQUEST bytes is refused and the connection closed.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ SOCKET = Path(os.environ.get("COSCHED_RUN_DIR", "/run/cosched")) / "agent.sock"
 STREAMS = frozenset({"trace", "follow"})
 
 _TIMEOUT = 10.0  # seconds an agent may take to answer; under emulation listing all tasks takes one
-_LONG = {"set": 120.0, "switch": 120.0}  # those that may start sensors: to compile them takes five, emulated forty
+_LONG = {"set": 120.0, "switch": 120.0}  # may start sensors, which compile for 5 s, emulated 40
 _CHUNK = 1 << 18  # bytes asked of the socket at a time
 
 
 class NotRunning(CoschedError):
-    """Nobody listens at the agent's socket."""
+    """No agent listens at the socket."""
 
 
 class AgentGone(CoschedError):
@@ -95,7 +95,7 @@ def encode_request(op: str, **arguments: object) -> bytes:
 
 
 def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
-    """The operation and its arguments. Raises CoschedError, with status 2, saying what is wrong with the line."""
+    """The operation and its arguments. Raises CoschedError (status 2) with the fault of the line."""
     if len(line) > MAX_REQUEST:
         raise CoschedError(f"request of {len(line)} bytes is too long: at most {MAX_REQUEST} bytes to a line", 2)
     try:
@@ -117,12 +117,12 @@ def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def encode_answer(result: object) -> bytes:
-    """The answer to a request that was carried out."""
+    """The answer to a successful request."""
     return encode_line({"v": VERSION, "ok": True, "result": result})
 
 
 def encode_refusal(error: CoschedError) -> bytes:
-    """The answer to a request that was not."""
+    """The answer to a failed request."""
     return encode_line({"v": VERSION, "ok": False, "error": str(error), "status": error.status})
 
 
@@ -150,7 +150,7 @@ class Client:
     """
 
     def __init__(self, path: Path = SOCKET, timeout: float | None = _TIMEOUT) -> None:
-        """Connect. Raises NotRunning where nobody listens, CoschedError where the user may not."""
+        """Connect. Raises NotRunning without an agent, CoschedError without permission."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout)
         self._timeout = timeout
@@ -164,7 +164,7 @@ class Client:
         except (FileNotFoundError, ConnectionRefusedError):
             self._socket.close()
             raise NotRunning("the agent is not running: start it with `ctl load --policy csm`", 2) from None
-        except OSError as error:  # a full backlog of an agent that is stopped gives EAGAIN
+        except OSError as error:  # a full backlog of a stopped agent gives EAGAIN
             self._socket.close()
             raise self._silent(error) from None
         self._buffer = b""
@@ -180,9 +180,9 @@ class Client:
         self._socket.close()
 
     def call(self, op: str, **arguments: object) -> Any:
-        """Ask for one operation and wait for its result; raises what the agent answered, or AgentGone."""
+        """Ask for an operation and wait for its result; raises the agent's error, or AgentGone."""
         if op in _LONG:
-            self.call("ping")  # one that is stopped is not waited for so long
+            self.call("ping")  # a stopped agent is not awaited for so long
         self._socket.settimeout(_LONG.get(op, self._timeout))
         try:
             self._socket.sendall(encode_request(op, **arguments))
@@ -210,7 +210,8 @@ class Client:
         return self._socket.fileno()
 
     def available(self) -> list[dict[str, Any]] | None:
-        """The objects of a stream there are now, without waiting; None when it has ended. After call("follow")."""
+        """The objects of a stream that are present now, without waiting; None when the stream has ended. After
+        call("follow")."""
         self._socket.setblocking(False)  # with MSG_DONTWAIT alone Python waits for the time-out, and raises
         with contextlib.suppress(BlockingIOError):
             chunk = self._socket.recv(_CHUNK)
@@ -221,7 +222,7 @@ class Client:
         return [json.loads(line) for line in lines]
 
     def _line(self) -> bytes:
-        """One whole line without its end; empty where the agent closed before."""
+        """A whole line without its end; empty if the agent closed before."""
         parts = [self._buffer]
         while b"\n" not in parts[-1]:
             chunk = self._socket.recv(_CHUNK)
@@ -232,7 +233,7 @@ class Client:
         return line
 
     def _take(self, size: int) -> bytes | None:
-        """So many bytes; None where the agent closed before."""
+        """So many bytes; None if the agent closed before."""
         while len(self._buffer) < size:
             chunk = self._socket.recv(_CHUNK)
             if not chunk:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cooperating nodes: a job that one node slows down or stops is slowed down or stopped on every node that holds it."""
+"""Cooperating nodes: if a node slows down or stops a job, every node that holds the job does so."""

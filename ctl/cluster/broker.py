@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A broker: nats-server as a child, set up, kept running, and its buckets made.
 
-What it stores is in memory, and nobody else's: every node knows its own records and writes them again. So a broker
-that lost everything is as good as new once its keeper, this program, has made the buckets.
+The broker keeps records in memory only, because every node knows its own records and writes them again. A broker that
+lost its memory is complete again once its keeper, this program, has made the buckets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger("ctl.cluster.broker")
 def configuration(broker: Mapping[str, Any], directory: Path) -> str:
     """nats-server's configuration file, for a broker whose certificates and state are in `directory`.
 
-    JSON is valid in it. What is larger than any message of ours closes the connection it comes on.
+    The file is JSON, which nats-server accepts. A message larger than any message of ours closes its connection.
     """
     _, _, port = broker["brokers"][broker["name"]].rpartition(":")
     tls = {"cert_file": str(directory / "broker.pem"), "key_file": str(directory / "broker.key")}
@@ -90,7 +90,8 @@ def _system(broker: Mapping[str, Any]) -> str:
 
 
 def _bucket(name: str, replicas: int) -> dict[str, Any]:
-    """A bucket as a stream: the last value of each key. No rollup: by it a node could purge what others wrote."""
+    """A bucket as a stream: the last value of each key. Rollup is off: with rollup a node could purge records of
+    others."""
     return {
         "name": f"KV_{name}",
         "subjects": [stream_subjects(name)],
@@ -113,7 +114,7 @@ class Broker:
     """This node's broker."""
 
     def __init__(self, broker: Mapping[str, Any], directory: Path) -> None:
-        """`broker`: the content of broker.json; `directory`: where state and certificates go, nobody else's."""
+        """`broker`: the content of broker.json; `directory`: for state and certificates of this broker only."""
         self._broker = broker
         self._directory = directory
         self._keeper = read_member(broker["keeper"])
@@ -129,7 +130,7 @@ class Broker:
                 began = time.monotonic()
                 await self._serve()
                 if time.monotonic() - began < _PAUSE and not keeping.done() and not self.pid:
-                    raise CoschedError(f"nats-server does not start: {self._directory / 'start'} tells why")
+                    raise CoschedError(f"nats-server does not start: see {self._directory / 'start'}")
                 self.pid = 0
                 await asyncio.sleep(_PAUSE)
         finally:
@@ -151,7 +152,7 @@ class Broker:
                 file.write(content)
 
     async def _serve(self) -> None:
-        """Run nats-server until it ends; it ends with this program, however that ends."""
+        """Run nats-server until it ends. nats-server ends when this program ends, in any way."""
         log = (self._directory / "start").open("wb")
         with log:
             try:
@@ -177,7 +178,7 @@ class Broker:
     # the keeper
 
     async def _keep(self, ready: Callable[[], None]) -> None:
-        """See to it that the buckets are there, for ever: at once when the broker has started, and now and then."""
+        """Make missing buckets, for ever: at once when the broker has started, and now and then."""
         told = False
         while True:
             self._started.clear()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the nodes tell each other of themselves: sizes, and who holds which job. Records of the key-value store.
+"""The records in the key-value store: the nodes' sizes, and the holders of jobs.
 
-Each node writes its own records and renews them; one that is not renewed expires. What is read from the store is
-checked like everything that comes from outside: a record that is wrong is dropped, and changes nothing.
+Each node writes its own records and renews them; a record that is not renewed expires. Records from the store are
+checked like all input from outside: a wrong record is dropped, and changes nothing.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Directory:
             self.remove(node)
 
     def total(self, own: Size) -> Sizes:
-        """What the cluster comes to, this node included."""
+        """The sizes of the cluster, this node included."""
         others = [size for node, size in self.sizes.items() if node != own.node]
         speeds = [own.speed, *(size.speed for size in others)]
         memories = [own.memory, *(size.memory for size in others)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The words cooperating nodes use: the events, the lease of a word, the order of jobs.
+"""The vocabulary of cooperating nodes: the events, their lease, the order of jobs.
 
-The papers' four events say what *changed* (CCS §4.3). Each event here also says how things *are* on the node that sends
-it: a local user is present, the job is stopped. So an event that was lost, doubled or overtaken does no harm, the next
-one from that node says all there is to know (B-CCS-12, B-CCS-13).
+The papers' four events report *changes* (CCS §4.3). Each event here also has the *state* of the sending node: whether a
+local user is present, and whether the job is stopped. So a lost, doubled or overtaken event does no harm: the next
+event of the same node has the full state (B-CCS-12, B-CCS-13).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from enum import StrEnum
 
 __all__ = ["LEASE", "MAX_LEASE", "Event", "Kind", "jid_order"]
 
-LEASE = 9.0  # seconds that what a node says holds, unless it says it again: it does so three times in this time
-MAX_LEASE = 60.0  # seconds; a longer one is cut: no other node may keep a job stopped for longer by one word
+LEASE = 9.0  # seconds that an event holds, unless its sender repeats it: this happens three times in the lease
+MAX_LEASE = 60.0  # seconds; a longer lease is cut, so that a single event cannot stop a job for longer
 
 
 class Kind(StrEnum):
-    """What changed on the sending node (CCS §4.3)."""
+    """The change on the sending node (CCS §4.3)."""
 
     LOCAL_U = "LOCAL_U"
     NO_LOCAL = "NO_LOCAL"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one node says of one job."""
+    """A node's message about a job."""
 
     node: str
     incarnation: int  # grows with each start of the node's agent

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who holds which of this node's jobs, for which user, by the nodes' own records; and so, who may speak of them.
+"""The holders of this node's jobs and the jobs' users, by the nodes' own records. Only holders may speak of a job.
 
-A record comes by itself when it is written. If a node speaks whose record has not come, its words wait while the
-record is read; the copies of the store may be a moment behind each other, so it is read more than once.
+The store sends a record when a node writes it. If a node speaks before its record has come, its message waits while the
+record is read. The copies of the store may be a moment behind each other, so the record is read more than once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Holders:
         self._waiting: dict[tuple[str, str], list[Event]] = {}
 
     def record(self, jid: str) -> Hold:
-        """What this node writes of a job it holds."""
+        """The record of a job that this node holds."""
         return Hold(self._machine.node, self._machine.incarnation, self.own.get(jid, "unknown"))
 
     def of(self, jid: str) -> list[Hold]:
@@ -63,7 +63,7 @@ class Holders:
     # records
 
     def heard(self, subject: str, data: bytes) -> None:
-        """A record of a job, as it is written, or its end."""
+        """Handle a new record of a job, or the record's end."""
         sender = subject.rpartition(".")[2][:63]
         try:
             jid, verb, node = wire.jid_and_node(subject)
@@ -73,7 +73,7 @@ class Holders:
             self._drops.count(drop, sender)
 
     async def read_all(self, link: Link, jid: str) -> None:
-        """Read who holds a job, which need not be ours. Raises LinkError."""
+        """Read the holders of any job. Raises LinkError."""
         if jid not in self.own:
             self._records.pop(jid, None)  # we have not heard since whether they still do
         for subject, data in (await link.values(HOLDS, wire.job_subjects(jid)[1])).items():
@@ -101,7 +101,7 @@ class Holders:
             self._changed()
             raise Drop(
                 "foreign-user",
-                f"job {jid} is user {hold.user}'s there and {self.own[jid]}'s here: they are two jobs, end one of "
+                f"job {jid} belongs to user {hold.user} there and to {self.own[jid]} here: two jobs, end one of "
                 "them and start it under another JID",
             )
 
@@ -110,16 +110,17 @@ class Holders:
     def may_speak(self, event: Event) -> bool:
         """Is it known that the node holds the job? Raises Drop if it holds it for another user.
 
-        False: not yet, or other words of it wait for that; a node is heard in the order in which it spoke.
+        False: no record yet, or earlier messages of the node wait for its record. A node's messages are handled in
+        their order.
         """
         if event.node == self._machine.node or event.jid not in self.own:
-            return True  # the machine knows what to do with these
+            return True  # the machine handles these
         return (event.jid, event.node) not in self._waiting and self._known(event)
 
     def _known(self, event: Event) -> bool:
         """Whether the node may say this, as far as records tell. Raises Drop."""
         if not (event.local or event.stop):
-            return True  # it takes back its own words, as on the way out, when its record is gone
+            return True  # a leaving node takes back its own messages after its record is gone
         hold, _ = self._records.get(event.jid, {}).get(event.node, (None, 0.0))
         if hold is None:
             return False
@@ -138,7 +139,7 @@ class Holders:
         return first
 
     async def verify(self, link: Link, jid: str, node: str) -> list[Event]:
-        """What a node said, once its record is there. Raises Drop if it does not come."""
+        """Handle a node's message once its record is there. Raises Drop if it does not come."""
         try:
             for pause in _READ_AFTER:
                 await asyncio.sleep(pause)
@@ -151,6 +152,6 @@ class Holders:
                         continue
                 if node in self._records.get(jid, {}):
                     return [event for event in self._waiting[jid, node] if self._known(event)]
-            raise Drop("no-holder", f"it speaks of job {jid}, which it does not hold")
+            raise Drop("no-holder", f"the node speaks of job {jid} without holding it")
         finally:
             self._waiting.pop((jid, node), None)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who is who: keys, and what the broker lets each of them say.
+"""Identities: keys, and the permissions that the broker gives to each.
 
-The cluster is one NATS account. Its signing key for nodes carries a permission template in which the broker itself puts
-the name of whoever connects, so that it takes from a node only subjects that end in that node's name, whatever its
-program sends. New nodes need no change to any broker: they bring a token (JWT) that the key has signed. A second
-signing key is the keeper's, who makes the buckets of the key-value store; brokers have it, nodes do not.
+The cluster is one NATS account. Its signing key for nodes carries a permission template. The broker puts the name of
+the connecting node into the template, and so takes from a node only subjects that end in the node's name, whatever the
+node's program sends. New nodes need no change to any broker: they bring a token (JWT) that the key has signed. A second
+signing key belongs to the keeper, which makes the buckets of the key-value store; brokers have this key, nodes do not.
 
-A node may not make consumers, nor read the store in any way but key by key: consumers deliver where their maker wants,
-in nobody's name.
+A node may not make consumers, and may read the store only key by key: a consumer could deliver messages to any subject,
+without the node's name.
 
 Certificates are for the brokers only: TLS keeps the link secret and shows a node that the broker is the right one.
 """
@@ -47,12 +47,12 @@ __all__ = [
 BROKER_NAME = "broker.cosched"  # in every broker's certificate: nodes check this, not an address
 _PREFIX = {"operator": 14 << 3, "account": 0, "user": 20 << 3}  # nkeys: the first letter is O, A or U
 MEMORY = 256 << 20  # bytes of the key-value store: 100,000 records take 40 MB
-_VALID_FROM = datetime.datetime(2020, 1, 1)  # long ago: a node whose clock is wrong can connect, and be told so
+_VALID_FROM = datetime.datetime(2020, 1, 1)  # long ago, so that a node with a wrong clock can connect and learn of it
 _VALID_TO = datetime.datetime(2120, 1, 1)
 
 
 class Key:
-    """An Ed25519 key in one of NATS's roles."""
+    """An Ed25519 key in a role of NATS."""
 
     def __init__(self, role: str, seed: bytes | None = None) -> None:
         """`role`: operator, account or user; a new key unless its 32 bytes are given."""
@@ -114,7 +114,7 @@ def system_token(operator: Key, system: Key) -> str:
 
 
 def user_token(signer: Key, account: str, user: Key, name: str) -> str:
-    """A node or a keeper: what it may do is in the template of the key that signs."""
+    """A node or a keeper: the template of the signing key has its permissions."""
     return signer.token(user.public, name, {"issuer_account": account, "type": "user", "version": 2})
 
 
@@ -178,9 +178,9 @@ def _builder(name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x
 
 
 def make_authority() -> Certificate:
-    """A new certificate authority: this cluster's, and nobody else's."""
+    """A new certificate authority, for this cluster only."""
     key = ec.generate_private_key(ec.SECP256R1())
-    common = "cosched authority"  # no node can be called so: a certificate by its own name would pass for self-signed
+    common = "cosched authority"  # no node's name: else a certificate would pass for self-signed
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     builder = _builder(common, name, key).add_extension(x509.BasicConstraints(True, 0), critical=True)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One connection to a broker, from its beginning to its end. It is never repaired: a new one is made instead.
+"""One connection to a broker, from its beginning to its end. A broken connection is replaced, never repaired.
 
-What is left of a broken connection (subscriptions the broker has or has not, messages of a minute ago in a buffer) is
-where clients and brokers have their known bugs; a new connection has nothing to repair.
+Clients and brokers have their known bugs in the repair of broken connections: subscriptions that the broker may have
+lost, and old messages in a buffer. A new connection has nothing to repair.
 
-The buckets of the key-value store are read and written by their subjects. To watch a key is to subscribe to it: a put
-is a message like any other. No consumer is made on the broker, which ten thousand jobs on a thousand nodes would need
-by the ten thousand, and which a node may not make (`ctl.cluster.identity`).
+The buckets of the key-value store are read and written by their subjects. A node watches a key by subscribing to its
+subject, because a put is a message like any other. No consumer is made on the broker: ten thousand jobs on a thousand
+nodes would need ten thousand consumers, and a node may not make consumers (`ctl.cluster.identity`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ Handler = Callable[[str, bytes], None]  # subject, data; no data: the key was de
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks, and wait until they have ended. Once is not enough: asyncio.wait_for, by which the client waits,
-    loses it in Python 3.11 when what it waits for comes at the same moment."""
+    """Cancel tasks, and wait until they have ended. Cancelling once is not enough: the client waits by
+    asyncio.wait_for, which in Python 3.11 loses a cancellation if the awaited result comes at the same moment."""
     waiting = {task for task in tasks if not task.done()}
     while waiting:
         for task in waiting:
@@ -62,11 +62,11 @@ class LinkError(CoschedError):
 
 @dataclass(frozen=True)
 class Member:
-    """What a node needs to be one of the cluster."""
+    """The data that a node needs as a member of the cluster."""
 
     name: str
     servers: tuple[str, ...]  # host:port
-    ca: str  # certificate that the brokers' are signed by, PEM
+    ca: str  # certificate that signs the brokers' certificates, PEM
     token: str  # JWT
     seed: bytes  # of the key that the token is for
 
@@ -83,7 +83,7 @@ class Link:
         self._watching: asyncio.Task[None] | None = None
 
     async def connect(self, servers: Iterable[str]) -> None:
-        """Connect to one of the brokers, the first that answers. Raises LinkError."""
+        """Connect to the first broker that answers. Raises LinkError."""
         key = Key("user", self._member.seed)
 
         def sign(nonce: str) -> bytes:
@@ -161,8 +161,8 @@ class Link:
         self.lost.set()
 
     def _abort(self) -> None:
-        """Have done with a connection whose other end is gone: closed in good order it would wait for an answer, and
-        the client would not end the tasks of its subscriptions."""
+        """Drop a connection whose other end is gone. A close in good order would wait for an answer, and the client
+        would not end the tasks of its subscriptions."""
         writer = getattr(getattr(self._client, "_transport", None), "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
@@ -170,7 +170,7 @@ class Link:
     # messages
 
     async def subscribe(self, subject: str, handler: Handler) -> Subscription:
-        """Have `handler` called with what comes on a subject. It must not block. Raises LinkError."""
+        """Call `handler` with each message on a subject. The handler must not block. Raises LinkError."""
 
         async def call(message: Msg) -> None:
             deleted = (message.headers or {}).get("KV-Operation") in ("DEL", "PURGE")
@@ -180,7 +180,7 @@ class Link:
             return await self._client.subscribe(subject, cb=call, pending_msgs_limit=_PENDING)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Hear no more of it. Raises LinkError."""
+        """End a subscription. Raises LinkError."""
         with _as_link_error("ending a subscription"):
             await subscription.unsubscribe()
 
@@ -190,10 +190,11 @@ class Link:
             await self._client.publish(subject, data)
 
     async def flush(self) -> None:
-        """Wait until the broker has seen all that was sent. Raises LinkError.
+        """Wait until the broker has seen all sent messages. Raises LinkError.
 
-        It waits in steps, in each of which an answer that is there is read: if this program was held up, it is not the
-        broker that is taken for lost. Nor is the client's own limit used, as an answer that is late ends its reading.
+        The wait has steps, and each step reads an answer that is already there. So the broker does not count as lost if
+        this program was held up. The client's own limit is not used, because a late answer would end the client's
+        reading.
         """
         answer = asyncio.create_task(self._pong())
         for _ in range(_STEPS):

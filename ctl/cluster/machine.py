@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The state of this node's jobs across the cluster: a pure function of what it was told, and when. No I/O.
+"""The state of this node's jobs across the cluster: a pure function of received events and their times. No I/O.
 
 For each job that this node holds there are two sets: the nodes with a local user (LOCAL) and the nodes that have
-stopped it (STOP). The job is stopped while the second has a member, else slowed down while the first has one, else
-free (B-CCS-12, B-CCS-13). A member stays while its node says so again within its lease; it leaves when that
-node says otherwise, starts anew, lets the job go, or is not heard of for a lease. So no stop outlives its cause by more
-than a lease, whatever is lost on the way.
+stopped it (STOP). The job is stopped while the set STOP has a member, else slowed down while the set LOCAL has a
+member, else free (B-CCS-12, B-CCS-13). A member stays while its node repeats the event within the lease. A member
+leaves when its node says otherwise, starts anew, releases the job, or is silent for a lease. So no stop outlives its
+cause by more than a lease, whatever messages are lost.
 
-An event counts if it is newer than the last from the same node for the same job: (incarnation, seq) grows. A newer
-incarnation takes back all that the node said before.
+An event counts if it is newer than the last event of the same node for the same job: (incarnation, seq) grows. A newer
+incarnation takes back all earlier events of the node.
 
-**Which jobs stop.** A node that has to stop n jobs *wants* n (`stops`), say W; the others have stopped R of those it
-holds. What they stopped gives this node room too, so it stops as many as are still needed, the lowest JIDs first: those
-of W that are among the n lowest of W and R together. The others it gives up, for as long as that is so.
+**Which jobs stop.** A node that must stop n jobs *wants* a set W of n jobs (`stops`). The other nodes have stopped a
+set R of jobs that this node holds, too. Jobs of R also give this node room, so this node stops only as many jobs as are
+still needed, the lowest JIDs first: the members of W among the n lowest JIDs of W and R together. Meanwhile this node
+gives up the other members of W.
 
-    N1 wants 7, N2 wants 3, both hold both. Their STOPs cross. N1: of {3, 7} the lowest 1 is 3, gives up 7.
-    N2: of {3, 7} the lowest 1 is 3, which it wants, keeps it. Both: 3 stopped, 7 runs (CCS §4.3, CCS-43).
+    N1 wants 7, N2 wants 3, both hold both. Their STOPs cross. N1: of {3, 7} the lowest 1 is 3, gives up 7. N2: of {3,
+    7} the lowest 1 is 3, which it wants, keeps it. Both: 3 stopped, 7 runs (CCS §4.3, CCS-43).
 
-This ends, in one result, in whatever order messages come: whether the lowest job of all is stopped depends on no other
-job; whether the next one is, only on that one; and so on (B-CCS-11; the paper's rule is for two nodes, and theirs alone
-would let three of them chase each other round a circle). It differs from B-CCS-10 in one case: where the job stopped by
-others has a *higher* JID than one's own and its node cannot see ours, both stay stopped.
+The rule ends in one result, whatever the order of messages: the stop of the lowest job depends on no other job, the
+stop of the next job depends only on the lowest, and so on (B-CCS-11). The paper's rule is for two nodes; three nodes
+could chase each other in a circle by it. The result differs from B-CCS-10 in one case: if the job stopped by others has
+a *higher* JID than our stopped job, and its node does not hold our job, both jobs stay stopped.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ from ctl.contract import Decision, State
 
 __all__ = ["Machine", "Verdict"]
 
-_REPEATS = 2  # how often "nothing is the matter" is said again: losing it would cost the others a lease
+_REPEATS = 2  # how often "free" is repeated: its loss would cost the others a lease
 _ANSWER_EVERY = 0.2  # seconds: questions of many nodes at once get one answer
 
 
 class Verdict(StrEnum):
-    """What became of a received event."""
+    """The fate of a received event."""
 
     TAKEN = "taken"  # it says something else than before
-    RENEWED = "renewed"  # it says the same again
-    REPLAYED = "replayed"  # not newer than what is known
+    RENEWED = "renewed"  # a repetition
+    REPLAYED = "replayed"  # not newer than the last event
     NOT_HELD = "not-held"  # this node has no such job
-    OWN_NAME = "own-name"  # it speaks in this node's name
+    OWN_NAME = "own-name"  # an event in this node's name
 
 
 @dataclass(slots=True)
 class _Peer:
-    """What another node said last of a job."""
+    """The last event of another node about a job."""
 
     incarnation: int
     seq: int
@@ -62,7 +63,7 @@ class _Peer:
 
 @dataclass(slots=True)
 class _Job:
-    """A job of this node: what the others say, what we said, and when we say it again."""
+    """A job of this node: the others' events, our last event, and the time of its repetition."""
 
     peers: dict[str, _Peer] = field(default_factory=dict)
     local: bool = False
@@ -77,7 +78,8 @@ class _Job:
 class Machine:
     """One node's view. Times are seconds of any clock that does not jump; methods that need the time take it as `now`.
 
-    After each call, `events` yields what to send and `decisions` what to do; `due` says when to call `tick`.
+    After each call, `events` yields the events to send and `decisions` the decisions to carry out; `due` is the time of
+    the next `tick`.
     """
 
     def __init__(self, node: str, incarnation: int, lease: float = LEASE) -> None:
@@ -87,13 +89,13 @@ class Machine:
         self.lease = lease
         self._jobs: dict[str, _Job] = {}
         self._newest: dict[str, int] = {}  # node -> highest incarnation
-        self._local = ""  # why a local user is present, empty if none is
-        self._wants: dict[str, str] = {}  # job to be stopped -> why
+        self._local = ""  # the sign of a local user, empty without a user
+        self._wants: dict[str, str] = {}  # job to be stopped -> reason
         self._seq = 0
         self._outbox: list[Event] = []
         self._changed: list[Decision] = []
 
-    # what this node does
+    # changes on this node
 
     def hold(self, jid: str, now: float) -> None:
         """The job has a task here now. With a local user present this sends LOCAL_U (CCS §4.3)."""
@@ -104,7 +106,7 @@ class Machine:
             self._settle(now)
 
     def release(self, jid: str, now: float) -> None:
-        """The job's last task here ended; the others hear that this node has nothing against it."""
+        """The job's last task here ended; the others hear that this node frees the job."""
         job = self._jobs.pop(jid, None)
         if job is None:
             return
@@ -115,7 +117,7 @@ class Machine:
         self._settle(now)
 
     def local_user(self, why: str, now: float) -> None:
-        """A local user is present, and what shows it; an empty string: none is."""
+        """A local user is present, with the sign of it; an empty string: no user."""
         self._local = why
         self._settle(now)
 
@@ -124,10 +126,10 @@ class Machine:
         self._wants = {jid: why for jid, why in wants if jid in self._jobs}
         self._settle(now)
 
-    # what others say
+    # events of other nodes
 
     def receive(self, event: Event, now: float) -> Verdict:
-        """Take an event in, if it is news."""
+        """Handle an event, if it is new."""
         if event.node == self.node:
             return Verdict.OWN_NAME
         job = self._jobs.get(event.jid)
@@ -149,7 +151,7 @@ class Machine:
         return Verdict.TAKEN if before != (event.local, event.stop) else Verdict.RENEWED
 
     def gone(self, node: str, jid: str, now: float) -> None:
-        """Another node no longer holds the job: what it said of it is void."""
+        """Another node no longer holds the job: its events about the job are void."""
         job = self._jobs.get(jid)
         peer = job.peers.get(node) if job else None
         if peer is not None:
@@ -157,25 +159,25 @@ class Machine:
             self._settle(now, jid)
 
     def asked(self, jid: str, now: float) -> None:
-        """Another node wants to hear how things are with a job."""
+        """Another node asks for the state of a job."""
         job = self._jobs.get(jid)
         if job is not None:
             job.again = min(job.again, max(now, job.said + _ANSWER_EVERY))
 
     def restart(self, incarnation: int, now: float) -> None:
-        """Go on as a higher incarnation: the others remember one that this node has forgotten."""
+        """Go on as a higher incarnation: the others remember an incarnation that this node has forgotten."""
         self.incarnation = max(incarnation, self.incarnation)
         self.say_all(now)
 
     def say_all(self, now: float) -> None:
-        """Say everything again: the others may have missed it."""
+        """Repeat all events: the others may have missed them."""
         for jid, job in self._jobs.items():
             self._say(jid, job, job.kind, now)
 
     # time
 
     def tick(self, now: float) -> None:
-        """End leases, and repeat what is due. Early and late calls do no harm."""
+        """End leases, and send due repetitions. Early and late calls do no harm."""
         for jid, job in self._jobs.items():
             if any(peer.ends <= now and (peer.local or peer.stop) for peer in job.peers.values()):
                 self._settle(now, jid)
@@ -191,7 +193,7 @@ class Machine:
     # results
 
     def events(self) -> list[Event]:
-        """What to send, since the last call."""
+        """The events to send, since the last call."""
         taken, self._outbox = self._outbox, []
         return taken
 
@@ -205,22 +207,22 @@ class Machine:
         return sorted(self._jobs, key=jid_order)
 
     def decision(self, jid: str) -> Decision | None:
-        """What is to be done with a job now; None if it is not held."""
+        """The current decision for a job; None if the job is not held."""
         job = self._jobs.get(jid)
         return job.decision if job else None
 
     # inside
 
     def _forget(self, node: str, now: float) -> None:
-        """A node started anew: what it said before is void."""
+        """A node started anew: its earlier events are void."""
         for job in self._jobs.values():
             job.peers.pop(node, None)
         self._settle(now)
 
     def _settle(self, now: float, only: str | None = None) -> None:
-        """Make everything follow from the sets again: ended leases, our own stops, what we say, what is to be done.
+        """Derive all from the sets again: ended leases, our own stops, events to send, decisions.
 
-        `only`: what changed is what others say of this job; then it concerns, besides it, those we want stopped.
+        `only`: the others' events changed for this job alone; then this job and the jobs of `stops` are concerned.
         """
         jobs = self._jobs if only is None else {jid: self._jobs[jid] for jid in (only, *self._wants)}
         for job in jobs.values():
@@ -236,7 +238,7 @@ class Machine:
                 self._changed.append(decision)
 
     def _own_stops(self) -> set[str]:
-        """The jobs stopped on our own account: of those wanted, those among the lowest JIDs stopped by anybody."""
+        """The jobs that this node stops: the wanted jobs among the lowest JIDs of all stopped and wanted jobs."""
         if not self._wants:
             return set()
         stopped = {jid for jid, job in self._jobs.items() if any(peer.stop for peer in job.peers.values())}
@@ -244,7 +246,7 @@ class Machine:
         return self._wants.keys() & set(lowest)
 
     def _update(self, jid: str, job: _Job, stop: bool, now: float) -> None:
-        """Send what changed; two events if both did."""
+        """Send the change; two events if both states changed."""
         local = bool(self._local)
         if job.local != local:
             job.local = local
@@ -254,7 +256,7 @@ class Machine:
             self._say(jid, job, Kind.STOP if stop else Kind.RESUME, now)
 
     def _say(self, jid: str, job: _Job, kind: Kind, now: float, again: bool = True) -> None:
-        """Queue an event; `again`: it is news, and will be repeated."""
+        """Queue an event; `again`: the event is new, and will be repeated."""
         self._seq += 1
         why = self._wants.get(jid, "") if job.stop else self._local if job.local else ""
         event = Event(self.node, self.incarnation, self._seq, jid, kind, job.local, job.stop, self.lease, why)
@@ -282,7 +284,7 @@ class Machine:
 
 
 def _in_words(reasons: dict[str, str]) -> str:
-    """Nodes, each with what it gave as its reason.
+    """Nodes, each with its reason.
 
     >>> _in_words({"node1": "swapping", "node2": ""})
     'node1 (swapping), node2'

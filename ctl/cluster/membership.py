@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who belongs to the cluster: it is founded on one node, which invites the others.
+"""The membership of the cluster, which is founded on one node; this node invites the others.
 
     /etc/cosched/cluster/
         authority.json    all secrets of the cluster; only where it was founded
         broker.json       what a broker needs; on the nodes that run one
         member.json       this node's name, key and token; on every node
 
-An invitation is one line with the node's member.json, and broker.json if it is to run a broker. Whoever has the line is
-that node: it goes over a channel that others do not read, `ssh`, and `ctl cluster join -` takes it from there.
+An invitation is a line with the node's member.json, and broker.json if the node gets a broker. The holder of the line
+can act as the node. So send the line over a private channel, `ssh`, from which `ctl cluster join -` reads it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Files:
         return content
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a file, whole or not at all, for root's eyes only. Raises CoschedError."""
+        """Write a file atomically, readable for root only. Raises CoschedError."""
         path = self.directory / f"{name}.json"
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ class Files:
         return None if content is None else read_member(content)
 
     def next_incarnation(self) -> int:
-        """A number higher than at every start before: one more, or the time, so it grows if one of the two is lost.
+        """A number higher than at every earlier start: one more, or the time. It grows even if file or clock is lost.
 
         Raises CoschedError if it cannot be kept.
         """
@@ -97,7 +97,7 @@ class Files:
 
 
 def default_name() -> str:
-    """What this node calls itself: its host name, without the domain."""
+    """The default name of this node: its host name, without the domain."""
     return socket.gethostname().partition(".")[0]
 
 
@@ -171,7 +171,7 @@ def join(files: Files, invitation: str) -> Member:
 
 
 def leave(files: Files) -> None:
-    """Forget the cluster. On the node where it was founded nobody can be invited afterwards."""
+    """Forget the cluster. After the founding node has left, no node can be invited any more."""
     for name in ("member", "broker", "authority"):
         (files.directory / f"{name}.json").unlink(missing_ok=True)
 
@@ -180,7 +180,7 @@ def leave(files: Files) -> None:
 
 
 def _make_invitation(files: Files, authority: dict[str, Any], name: str) -> dict[str, Any]:
-    """What a node needs; its key is new. Kept is only that it was invited, and its public key."""
+    """The membership of a node, with a new key. Kept is only that it was invited, and its public key."""
     from ctl.cluster import identity
 
     def key(role: str) -> identity.Key:
@@ -218,7 +218,7 @@ def _make_invitation(files: Files, authority: dict[str, Any], name: str) -> dict
 
 
 def _read_invitation(invitation: str) -> dict[str, Any]:
-    """What an invitation says. Raises CoschedError (status 2)."""
+    """The content of an invitation. Raises CoschedError (status 2)."""
     text = invitation.strip()
     try:
         if not text.startswith(_MARK) or len(text) > _LONGEST:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where a node keeps its membership. On its own, as asking for it needs no client of the broker."""
+"""The place of a node's membership. A file of its own, because asking for the place needs no client of the broker."""
 
 from __future__ import annotations
 

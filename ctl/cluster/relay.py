@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Carries this node's events to the nodes that hold the same jobs, and theirs to its agent.
+"""The relay carries this node's events to the nodes that hold the same jobs, and the others' events to the agent.
 
-The agent calls `hold`, `release`, `local_user`, `stops` and `describe` when something is so; each returns at once and
-works without a broker: what follows for this node alone is decided there and then. `run` does the rest. It connects,
-says who this node is and what it holds, asks the others how things are, and then passes on. When the connection ends, a
-new one begins like the first: after a pause that grows and varies, so that a broker that comes back meets its nodes one
+The agent calls `hold`, `release`, `local_user`, `stops` and `describe` at changes. Each call returns at once and works
+without a broker; the consequences for this node alone are decided in the call. `run` does the rest: it connects,
+announces this node and its jobs, asks the others for their states, and then passes events on. When a connection ends, a
+new connection begins in the same way, after a pause that grows and varies, so that the nodes return to a broker one
 after the other.
 
-Nothing that is sent is kept until it arrives. What a node says holds for a lease, and is said again (see
-`ctl.cluster.machine`); who was cut off knows better than anything kept what it should say when it is back.
+No message is kept for delivery. An event holds for a lease and is repeated (see `ctl.cluster.machine`), and a node that
+was cut off sends its current state when it is back.
 
-From the network comes anything. It is taken if it is well-formed, fresh, and from a node that holds the job, for the
-same user as here, by that node's own record in the key-value store. The rest is dropped, counted, and told once.
+The network may deliver anything. A message is accepted if it is well-formed and fresh, and if its sender holds the job
+for the same user as here, by the sender's own record in the key-value store. Other messages are dropped, counted, and
+logged once.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Relay:
         """The name by which the others know this node."""
         return self.machine.node
 
-    # the agent says
+    # calls of the agent
 
     def hold(self, jid: str, user: str) -> None:
         """A job has a task here now, and is this user's."""
@@ -116,13 +117,13 @@ class Relay:
             self._session.sync(jid)
 
     def local_user(self, why: str) -> None:
-        """A local user is present, by this sign ("keyboard"); an empty string: none is."""
+        """A local user is present, by this sign ("keyboard"); an empty string: no user."""
         self.machine.local_user(why, time.monotonic())
         self._settled()
 
     def stops(self, wants: list[tuple[str, str]]) -> None:
-        """The jobs that Set_Memory wants stopped here, all of them, each with a reason. What is done comes by `apply`:
-        a job may go on because others are stopped, and the lowest JID stops."""
+        """All jobs that Set_Memory wants stopped here, each with a reason. The decisions come by `apply`: a job may go
+        on because other jobs are stopped, and the lowest JID stops."""
         self.machine.stops(wants, time.monotonic())
         self._settled()
 
@@ -134,18 +135,19 @@ class Relay:
             self._session.spawn(self._session.write_size())
 
     async def check_user(self, jid: str, user: str) -> None:
-        """Raise CoschedError (status 2) if a node holds this job for another user. Without a broker, nobody knows."""
+        """Raise CoschedError (status 2) if a node holds this job for another user. Without a broker the check is
+        impossible."""
         if self._session is not None:
             with contextlib.suppress(LinkError):
                 await self._holders.read_all(self._session.link, jid)
         for hold in self._holders.of(jid):
             if hold.user != user:
                 raise CoschedError(
-                    f"job {jid} is user {hold.user}'s on {hold.node}, not {user}'s: choose another JID", USAGE
+                    f"job {jid} belongs to user {hold.user} on {hold.node}, not to {user}: choose another JID", USAGE
                 )
 
     def status(self) -> dict[str, Any]:
-        """All of it, for `ctl status --cluster`."""
+        """The relay's whole state, for `ctl status --cluster`."""
         jobs = []
         for jid in self.machine.held():
             decision = self.machine.decision(jid)
@@ -176,7 +178,7 @@ class Relay:
             await end(*tasks)
 
     async def farewell(self) -> None:
-        """Tell the others that this node has no more say in anything, within 2 s; `run` may be cancelled then."""
+        """Take back this node's events at the others, within 2 s; `run` may be cancelled then."""
         for jid in self.machine.held():
             self.machine.release(jid, time.monotonic())
         await self._publish()
@@ -203,7 +205,7 @@ class Relay:
                 self._node.tell("cluster", f"connected to the broker {link.server}", action="connected")
                 await link.lost.wait()
                 self._node.tell("cluster", "connection to the broker lost: this node decides alone", action="lost")
-            except Exception as error:  # whatever it is: the cluster is lost, not the node
+            except Exception as error:  # after any exception: the cluster is lost, not the node
                 if not isinstance(error, LinkError):
                     _log.exception("the connection failed")
                 if not told:
@@ -217,7 +219,7 @@ class Relay:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
     async def _tick(self) -> None:
-        """Leases and repetitions: also without a broker, as leases end then too."""
+        """Leases and repetitions. Also without a broker, because leases end then, too."""
         forget = 0.0
         while True:
             pause = self.machine.due() - time.monotonic()
@@ -235,7 +237,7 @@ class Relay:
             self._deliver()
 
     async def _publish(self) -> None:
-        """Send what the machine has to say; with no broker, it will say it again."""
+        """Send the machine's events; without a broker, the machine repeats them later."""
         for event in self.machine.events():
             state = (event.local, event.stop)
             if self._told.get(event.jid, (False, False)) != state:
@@ -244,7 +246,7 @@ class Relay:
             if self._session is not None and await self._session.send(event):
                 self.counts["sent"] += 1
 
-    # what it hears
+    # messages from the broker
 
     def _heard(self, subject: str, data: bytes) -> None:
         """A message about a job."""
@@ -265,7 +267,7 @@ class Relay:
             self.drops.count(drop, sender)
 
     async def _verify(self, link: Link, jid: str, node: str) -> None:
-        """An unknown node spoke of a job: take what it said once its record shows that it may."""
+        """An unknown node spoke of a job: accept its event once its record shows that it may."""
         try:
             for event in await self._holders.verify(link, jid, node):
                 self._take(event)
@@ -273,7 +275,7 @@ class Relay:
             self.drops.count(drop, node)
 
     def _take(self, event: Event) -> None:
-        """An event that is what it says it is."""
+        """Handle a genuine event."""
         verdict = self.machine.receive(event, time.monotonic())
         self.counts[verdict.value] += 1
         if verdict is Verdict.OWN_NAME:
@@ -302,17 +304,17 @@ class Relay:
         self._look_at_sizes()
 
     def _heard_own_size(self, data: bytes) -> None:
-        """Our own record, from before: if we have forgotten which incarnation we were, it tells."""
+        """Our own earlier record, which has our last incarnation if this node has forgotten it."""
         with contextlib.suppress(Drop):
             known = Size.decode(data, self.machine.node, self._wall())
             if known.incarnation > self.machine.incarnation:
                 self.machine.restart(known.incarnation + 1, time.monotonic())
                 self._wake.set()
 
-    # what follows
+    # consequences
 
     def _settled(self) -> None:
-        """Something changed: what it means here is done now, the others are told in a moment."""
+        """After a change: apply its consequences here at once, and tell the others in a moment."""
         self._deliver()
         self._wake.set()
 
@@ -320,7 +322,7 @@ class Relay:
         for decision in self.machine.decisions():
             try:
                 self._node.apply(decision)
-            except Exception:  # whatever the agent cannot do, the others must go on hearing of us
+            except Exception:  # a failure of the agent must not end the messages to the others
                 _log.exception("job %s: %s could not be done", decision.jid, decision.state)
                 self._node.tell("cluster", f"job {decision.jid}: {decision.state} could not be done", action="failed")
 
@@ -345,5 +347,5 @@ class Relay:
             self._differing = differing
             if differing:
                 nodes = ", ".join(differing[:5]) + (" and others" if len(differing) > 5 else "")
-                text = f"L is {self._size.share_l:g} here and another on {nodes}: set share_l alike everywhere"
+                text = f"L is {self._size.share_l:g} here and different on {nodes}: set share_l alike everywhere"
                 self._node.tell("cluster", text, action="share_l")

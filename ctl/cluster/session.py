@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What this node does with one connection: listens for its jobs, writes its records, asks how things are.
+"""A session of this node on one connection: it listens for its jobs, writes its records, asks for the others' states.
 
-Everything begins anew with each connection, and ends with it.
+A session begins and ends with its connection.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger("ctl.cluster")
 
 @dataclass(frozen=True)
 class Ours:
-    """What a session needs of the relay, which outlives it."""
+    """The interface of the relay, which outlives a session."""
 
     machine: Machine
     holders: Holders
@@ -45,7 +45,7 @@ class Ours:
 
 
 class Session:
-    """One connection in use."""
+    """A connection in use."""
 
     def __init__(self, link: Link, ours: Ours) -> None:
         """`link` is connected, or about to be."""
@@ -58,7 +58,7 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def begin(self) -> None:
-        """Listen, say who we are, ask who the others are. Raises LinkError."""
+        """Listen, announce this node, ask for the other nodes. Raises LinkError."""
         await self.link.subscribe(wire.node_subject("*"), self._ours.heard_size)
         for jid in self._ours.machine.held():
             await self._subscribe(jid)
@@ -149,11 +149,12 @@ class Session:
     async def _write_hold(self, jid: str) -> None:
         subject, holders = wire.hold_subject(jid, self._node), self._ours.holders
         await self._write(subject, lambda: holders.record(jid).encode(self._ours.wall()))
-        self._ours.machine.asked(jid, time.monotonic())  # now that the others can see that we may speak of it
+        self._ours.machine.asked(jid, time.monotonic())  # now the others can see that this node may speak of the job
         self._ours.wake()
 
     async def _sync(self, jid: str) -> None:
-        """One at a time for each job, until what the broker knows is so: a job may end while it is announced."""
+        """Write the records of a job one at a time, until the broker's record is right: a job may end during its
+        announcement."""
         own = self._ours.holders.own
         try:
             while True:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What goes over the network: subjects, and messages as JSON; and what a message must be, to be read at all.
+"""The messages on the network: subjects, JSON, and the checks before a message is read.
 
-    cosched.job.JID.event.NODE      what a node says of a job
-    cosched.job.JID.ask.NODE        a node that has been away asks the others to say it again
+    cosched.job.JID.event.NODE      a node's event about a job
+    cosched.job.JID.ask.NODE        a node that has been away asks the others to repeat their events
     $KV.cosched_holds.JID.NODE      a node holds a job: the key-value store keeps it
     $KV.cosched_nodes.NODE          a node's size
 
-The broker lets a node publish only subjects that end in its own name (`ctl.cluster.identity`), so the subject says who
-speaks. A message whose text says otherwise is forged. JIDs are escaped, as "." and ":" mean something in a subject.
+The broker lets a node publish only subjects that end in its own name (`ctl.cluster.identity`), so the subject names the
+sender. A message with another sender in its text is forged. JIDs are escaped, because "." and ":" have a meaning in a
+subject.
 """
 
 from __future__ import annotations
@@ -76,11 +77,11 @@ class Drops:
         self._told: set[tuple[str, str]] = set()
 
     def count(self, drop: Drop, sender: str) -> None:
-        """Count a drop, and tell of it if it is the first of its kind."""
+        """Count a drop, and log the first of its kind."""
         self.counts[drop.reason] += 1
         if (drop.reason, sender) not in self._told and len(self._told) < _MAX_LOGGED:
             self._told.add((drop.reason, sender))
-            self._tell(f"dropped ({drop.reason}) from {sender}: {drop}; more of these are counted only")
+            self._tell(f"dropped ({drop.reason}) from {sender}: {drop}; further drops of this kind are only counted")
 
 
 class Budget:
@@ -126,17 +127,17 @@ def _unescape(word: str) -> str:
 
 
 def event_subject(jid: str, node: str) -> str:
-    """Where a node says something of a job."""
+    """The subject of a node's events about a job."""
     return f"cosched.job.{_escape(jid)}.event.{node}"
 
 
 def ask_subject(jid: str, node: str) -> str:
-    """Where a node asks about a job."""
+    """The subject of a node's questions about a job."""
     return f"cosched.job.{_escape(jid)}.ask.{node}"
 
 
 def job_subjects(jid: str) -> tuple[str, str]:
-    """What a node that holds a job listens to: messages about it, and who else holds it."""
+    """The subjects that a holder of a job listens to: messages about the job, and records of its other holders."""
     return f"cosched.job.{_escape(jid)}.*.*", f"$KV.{HOLDS}.{_escape(jid)}.*"
 
 
@@ -163,7 +164,7 @@ def jid_and_node(subject: str) -> tuple[str, str, str]:
     elif words[:2] == ["$KV", HOLDS] and len(words) == 4:
         verb, (word, node) = "hold", words[2:]
     else:
-        raise Drop("forged", f"subject {subject[:100]!r} is none of a job's")
+        raise Drop("forged", f"subject {subject[:100]!r} is not of a job")
     if not check_name(node):
         raise Drop("malformed", f"{node[:80]!r} is no node's name")
     return _unescape(word), verb, node
@@ -246,7 +247,7 @@ def check_number(fields: dict[str, Any], name: str, low: float, high: float) -> 
 def check_time(fields: dict[str, Any], now: float, age: float = 0.0) -> None:
     """Raise Drop if it was sent in the future, or longer than `age` seconds ago; clocks may be MAX_SKEW apart.
 
-    This bounds what can be played to a node that has just started, and remembers nothing.
+    The check limits replays to a node that has just started and remembers no event.
     """
     ahead = check_number(fields, "time", 0, 1e11) - now
     if not -age - MAX_SKEW <= ahead <= MAX_SKEW:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How a job's ranks on other nodes get into the job there: mpiexec is given another ssh.
+"""The way of a job's ranks into the job on other nodes: mpiexec gets another ssh.
 
-MPI's launchers start a daemon of theirs on each node by ssh, and the daemon starts the ranks. Both Hydra (MPICH,
-MVAPICH, Intel MPI) and PRRTE (Open MPI) can be told, by the environment, which program to use for it. `ctl run` names
-`ctl/jobs/launch`, which runs `ctl run` with the same JID over there: the daemon, and so every rank, is in the job's
-cgroup from its first moment. On the node of mpiexec itself the daemon is mpiexec's child. Programs and job scripts are
-as before.
+MPI's launchers start a daemon on each node by ssh, and the daemon starts the ranks. Hydra (MPICH, MVAPICH, Intel MPI)
+and PRRTE (Open MPI) read the name of the ssh program from the environment. `ctl run` names `ctl/jobs/launch` there,
+which runs `ctl run` with the same JID on the other node. So the daemon, and every rank, is in the job's cgroup from its
+first moment. On the node of mpiexec itself the daemon is mpiexec's child. Programs and job scripts stay unchanged.
 
-Where a batch system's own launcher is used nothing is changed: its daemons start the ranks.
+A batch system's own launcher stays in use: its daemons start the ranks.
 
-One thing more is asked of Open MPI, by the environment too: that a rank which waits yields, as MPICH's do. Its ranks on
-one node would otherwise wait in a loop without a system call, in which nothing outside them can see that they wait.
+The environment also tells Open MPI to yield in a waiting rank, as MPICH does. Otherwise Open MPI's ranks on one node
+would wait in a loop without a system call, which the scheduler cannot notice.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ JOB, SSH = "COSCHED_JOB", "COSCHED_SSH"  # read by LAUNCH
 _HYDRA, _HYDRA_EXEC = ("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP"), ("HYDRA_LAUNCHER_EXEC", "HYDRA_BOOTSTRAP_EXEC")
 _AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 _YIELD = "OMPI_MCA_mpi_yield_when_idle"
-# In these batch systems' jobs Hydra takes their launcher, and would call ours in its place.
+# In jobs of these batch systems Hydra takes their launcher, and would replace it by ours.
 _BATCH = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "LOADL_STEP_ID", "COBALT_JOBID")
 
 
 def environment(jid: str, own: Mapping[str, str]) -> dict[str, str]:
-    """What a job's commands find in their environment, from what this program finds in its own.
+    """The environment of a job's commands, made from this program's environment.
 
     >>> environment("sim", {"HYDRA_LAUNCHER": "slurm"})["COSCHED_JOB"]
     'sim'
@@ -46,6 +45,6 @@ def environment(jid: str, own: Mapping[str, str]) -> dict[str, str]:
     added[_YIELD] = own.get(_YIELD, "1")
     chosen = [own[name] for name in (*_HYDRA_EXEC, *_AGENTS) if own.get(name, launch) != launch]
     if chosen:
-        # The user's own way to other nodes stays in use, below ours. Open MPI's may be several, "ssh -q : rsh".
+        # The user's own ssh stays in use, below ours. Open MPI may name several programs, "ssh -q : rsh".
         added[SSH] = chosen[0].partition(":")[0].strip()
     return {**own, **added}

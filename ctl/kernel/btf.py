@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Layouts of the running kernel's structs and enums, asked of BTF, so that none is copied by hand."""
+"""Layouts of the running kernel's structs and enums, read from BTF instead of copied by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENUM64 = struct.Struct("=III")  # name_off, low and high half of the value
 
 
 class Member(NamedTuple):
-    """Where a member of a struct is, in bytes."""
+    """The place of a member in its struct, in bytes."""
 
     offset: int
     size: int
@@ -43,7 +43,7 @@ class Btf:
         return (self._lib.btf__name_by_offset(self._pointer, offset) or b"").decode()
 
     def _entries(self, type_id: int, entry: struct.Struct) -> list[tuple[int, ...]]:
-        """What follows a type's head: members, enumerators. The low 16 bits of info are their number."""
+        """The records after a type's head: members, enumerators. The low 16 bits of info are their number."""
         address = int(self._lib.btf__type_by_id(self._pointer, type_id))
         _, info, _ = _TYPE.unpack(ctypes.string_at(address, _TYPE.size))
         entries = ctypes.string_at(address + _TYPE.size, entry.size * (info & 0xFFFF))

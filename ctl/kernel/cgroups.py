@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jobs are cgroups: one below a common parent for each, named by its JID; and those that Slurm makes for its jobs.
+"""Jobs are cgroups: each job is a cgroup below a common parent, named by the JID, or a cgroup of Slurm.
 
-Membership is the kernel's: a process belongs to the job whose cgroup it is in, and its children with it. Only
-the agent writes here, so a limit or a freeze found by an agent that starts is one that a killed agent left;
-repair() undoes it. In Slurm's cgroups only processes are frozen (ctl/kernel/slurm.py).
+The kernel keeps the membership: a process and its children belong to the job of their cgroup. Only the agent writes
+here. So if a new agent finds a limit or a freeze, a killed agent left it behind; repair() undoes it. In Slurm's cgroups
+the agent only freezes processes (ctl/kernel/slurm.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARENT = ROOT / "cosched"
 _CONTROLLERS = ("cpu", "memory")
 _JID = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _FREEZE = "cgroup.freeze"
-# what an agent may set on a job or on the parent of all, and the kernel's own value of it
+# the files that an agent may set on a job or on the parent, with the kernel's own values
 _UNSET = {
     _FREEZE: "0",
     "memory.min": "0",
@@ -44,7 +44,7 @@ _UNSET = {
 
 
 class Usage(TypedDict):
-    """What a job used so far and holds now."""
+    """The CPU time of a job so far, and its memory now."""
 
     cpu_ns: int  # CPU time
     memory: int  # bytes, memory.current
@@ -59,11 +59,11 @@ class Usage(TypedDict):
 
 
 def check_jid(jid: str) -> str:
-    """Return jid, or raise CoschedError (status 2) that says what a JID may be."""
+    """Return jid, or raise CoschedError (status 2) with the allowed form of a JID."""
     if not _JID.fullmatch(jid) or jid in (".", ".."):
         short = jid if len(jid) <= 70 else jid[:67] + "..."
         raise CoschedError(
-            f"JID {short!r} cannot be: allowed are 1 to 64 characters of A-Z a-z 0-9 . _ : - "
+            f"JID {short!r} is not valid: allowed are 1 to 64 characters of A-Z a-z 0-9 . _ : -  "
             "but not '.' or '..'; choose another",
             USAGE,
         )
@@ -81,7 +81,7 @@ def _cpu_ns(path: Path) -> int:
 
 
 def _number(path: Path) -> int:
-    """A file with one number; 0 where the kernel was built without it."""
+    """The number in a file; 0 if the kernel was built without the file."""
     try:
         return int(read(path))
     except FileNotFoundError:
@@ -130,34 +130,34 @@ class JobCgroups:
         return self._slurm.get(jid) or self.parent / check_jid(jid)
 
     def take_up(self, job: slurm.SlurmJob) -> None:
-        """From now on this JID is Slurm's."""
+        """Note that this JID is a job of Slurm."""
         self._slurm[job.jid] = job.path
         scope = job.path.parent
         if scope not in self._scopes:
             self._scopes[scope] = _cpu_ns(scope)
 
     def drop(self, jid: str) -> None:
-        """It is no longer."""
+        """Note that the job of Slurm has ended."""
         self._slurm.pop(jid, None)
 
     def is_slurm(self, jid: str) -> bool:
-        """Whether it is a job of Slurm, taken up."""
+        """Whether the JID is a job of Slurm that was taken up."""
         return jid in self._slurm
 
     def _parts(self, jid: str) -> list[Path]:
-        """The cgroups below which its processes are."""
+        """The cgroups below which the job's processes are."""
         return slurm.parts(self._slurm[jid]) if jid in self._slurm else [self._there(jid)]
 
     def _frozen_at(self, jid: str) -> list[Path]:
-        """The cgroups that are frozen to stop it."""
+        """The cgroups that are frozen to stop the job."""
         return slurm.tasks(self._slurm[jid]) if jid in self._slurm else [self.path(jid)]
 
     def jids(self) -> list[str]:
-        """The jobs there are below the parent, sorted."""
+        """The jobs below the parent, sorted."""
         return sorted(path.name for path in self._jobs())
 
     def ids(self) -> dict[int, str]:
-        """cgroup id to JID, of the jobs there are below the parent."""
+        """cgroup id to JID, for the jobs below the parent."""
         return {cgroup_id(path): path.name for path in self._jobs()}
 
     def _jobs(self) -> list[Path]:
@@ -165,17 +165,17 @@ class JobCgroups:
         return [path for path in self.parent.iterdir() if path.is_dir()] if self.parent.is_dir() else []
 
     def _there(self, jid: str) -> Path:
-        """The directory of a job that must be there."""
+        """The directory of an existing job."""
         path = self.path(jid)
         if not path.is_dir():
-            raise CoschedError(f"there is no job {jid!r}: `ctl jobs` lists those there are")
+            raise CoschedError(f"there is no job {jid!r}: `ctl jobs` lists the jobs")
         return path
 
     def create(self, jid: str) -> Path:
-        """Make the job's cgroup if it is not there."""
+        """Make the job's cgroup if it does not exist."""
         path = self.path(jid)
         if path.exists() and not path.is_dir():
-            raise CoschedError(f"JID {jid!r} cannot be: the kernel has a file of that name; choose another", USAGE)
+            raise CoschedError(f"JID {jid!r} is taken: the kernel has a file of this name; choose another", USAGE)
         path.mkdir(exist_ok=True)
         return path
 
@@ -229,16 +229,16 @@ class JobCgroups:
             raise CoschedError(f"job {jid!r} cannot be read: {error.strerror}; it may just have ended") from None
 
     def _is_frozen(self, jid: str) -> bool:
-        """Whether the kernel says that all of its processes are, at whoever's wish."""
+        """Whether the kernel says that all processes of the job are frozen, for any reason."""
         events = [keyed(path / "cgroup.events") for path in self._frozen_at(jid)]
         return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)
 
     def memory(self, jid: str) -> tuple[int, int]:
-        """Memory of the job that is resident, and that is in swap and nowhere else, bytes.
+        """The job's resident memory, and its memory that is only in swap, bytes.
 
-        Resident is what is mapped, not the cache of its files, and what came back before it was asked for (paging.py),
-        which is on the kernel's lists of anonymous pages and not mapped yet. A page that came back keeps its place in
-        swap, too, while that is not scarce; it counts once.
+        Resident are mapped pages, but not the cache of files, and pages that came back early (paging.py), which are on
+        the kernel's lists of anonymous pages and not mapped yet. A page that came back also keeps its place in swap
+        while swap is not scarce; it counts once.
         """
         path = self._there(jid)
         stat = keyed(path / "memory.stat")
@@ -247,9 +247,9 @@ class JobCgroups:
         return max(stat["anon"], listed) + stat["file_mapped"], max(0, swapped)
 
     def cpu_ns(self) -> tuple[int, int]:
-        """CPU time used so far by all jobs, those that have ended included, and by everything on this machine.
+        """CPU time used so far by all jobs, ended jobs included, and by all tasks of this machine.
 
-        What slurmstepd uses beside the jobs of Slurm is counted as theirs.
+        The CPU time of slurmstepd counts as time of Slurm's jobs.
         """
         jobs = _cpu_ns(self.parent)
         for scope, before in self._scopes.items():
@@ -258,7 +258,8 @@ class JobCgroups:
         return jobs, _cpu_ns(ROOT)
 
     def set_pool(self, sure: int, low: int, high: int | None) -> None:
-        """What all jobs together keep in any case, what the kernel spares if it can, and what they are held to.
+        """Set the guarantee of all jobs together (memory.min), the memory spared if possible (low), and the limit
+        (high).
 
         Bytes; None: nothing.
         """
@@ -267,37 +268,37 @@ class JobCgroups:
         _put(self.parent / "memory.high", "max" if high is None else str(high))
 
     def pool_used(self) -> int:
-        """Memory of all jobs together, bytes; those of Slurm are not among them."""
+        """Memory of all jobs together, bytes, without jobs of Slurm."""
         return _number(self.parent / "memory.current")
 
     def protect(self, jid: str, sure: int, low: int) -> None:
-        """What one job may have of the pool's protection, bytes; nothing is set for a job of Slurm."""
+        """Set a job's part of the pool's protection, bytes; nothing is set for a job of Slurm."""
         if jid not in self._slurm:
             _put(self.path(jid) / "memory.min", str(sure))
             _put(self.path(jid) / "memory.low", str(low))
 
     def set_frozen(self, jid: str, frozen: bool) -> None:
-        """Freeze or thaw, without waiting until it is done."""
+        """Freeze or thaw a job, without waiting for the end."""
         for path in self._frozen_at(jid):
             _put(path / "cgroup.freeze", "1" if frozen else "0")
 
     def set_all_frozen(self, frozen: bool) -> None:
-        """Freeze or thaw all jobs, those to come included; one that is frozen by itself stays so."""
+        """Freeze or thaw all jobs, future jobs included; a job with its own freeze stays frozen."""
         _put(self.parent / "cgroup.freeze", "1" if frozen else "0")
 
     def push_out(self, jid: str, size: int) -> None:
-        """Reclaim so many bytes of the job; the kernel does less where it cannot."""
-        with contextlib.suppress(OSError):  # EAGAIN: it could not; ENODEV, ENOENT: the job is gone
+        """Reclaim so many bytes of the job, or as many as the kernel can."""
+        with contextlib.suppress(OSError):  # EAGAIN: not all bytes; ENODEV, ENOENT: the job is gone
             (self.path(jid) / "memory.reclaim").write_text(str(size))
 
     def freeze(self, jid: str, timeout_s: float = 5.0) -> bool:
-        """Freeze, and wait until the kernel says that all of it is; False if that took longer."""
+        """Freeze the job, and wait until the kernel says that all of it is frozen; False after a time-out."""
         self._there(jid)
         self.set_frozen(jid, True)
         return self.await_frozen(jid, timeout_s)
 
     def await_frozen(self, jid: str, timeout_s: float) -> bool:
-        """Wait until the kernel says that all of the job is frozen; False if that took longer."""
+        """Wait until the kernel says that all of the job is frozen; False after a time-out."""
         self._there(jid)
         until = time.monotonic() + timeout_s
         return all(_await_frozen(path, until) for path in self._frozen_at(jid))
@@ -308,11 +309,11 @@ class JobCgroups:
         self.set_frozen(jid, False)
 
     def kill(self, jid: str) -> None:
-        """SIGKILL to every process of the job; a frozen one dies too."""
+        """SIGKILL to every process of the job, also to frozen processes."""
         (self._there(jid) / "cgroup.kill").write_text("1")
 
     def remove(self, jid: str) -> bool:
-        """Remove the job's cgroup and those below; False if it has processes. True if it is gone already."""
+        """Remove the job's cgroup and the cgroups below; False if the job has processes, True if it is gone already."""
         for path in reversed(list(self._subtree(self.path(jid)))):
             try:
                 path.rmdir()
@@ -329,14 +330,14 @@ class JobCgroups:
         return [jid for jid in self.jids() if self._is_empty(jid) and self.remove(jid)]
 
     def _is_empty(self, jid: str) -> bool:
-        """Whether the kernel says that no process is in it or below it."""
+        """Whether the kernel says that no process is in this cgroup or below."""
         try:
             return not keyed(self.path(jid) / "cgroup.events")["populated"]
         except OSError:
             return False
 
     def repair(self) -> list[str]:
-        """Undo what a killed agent left: frozen jobs, limits, protection. One sentence for each."""
+        """Undo the changes of a killed agent: frozen jobs, limits, protection. One sentence for each."""
         done = []
         for top in [self.parent, *self._jobs()] if self.parent.is_dir() else []:
             for path in self._subtree(top) if top != self.parent else [top]:
@@ -344,7 +345,7 @@ class JobCgroups:
         for path in [path for job in slurm.find_jobs() for path in slurm.tasks(job)]:
             if _is_set(path, _FREEZE, "0"):
                 _put(path / _FREEZE, "0")
-                done.append(f"{path.relative_to(ROOT)}: it was left frozen, and goes on")
+                done.append(f"{path.relative_to(ROOT)} was left frozen, and goes on")
         return done
 
     def dissolve(self) -> None:
@@ -356,11 +357,11 @@ class JobCgroups:
 
 
 def _await_frozen(path: Path, until: float) -> bool:
-    """Wait until the kernel says that this cgroup is frozen; False if it does not by then."""
+    """Wait until the kernel says that this cgroup is frozen; False after the time-out."""
     with (path / "cgroup.events").open("rb", buffering=0) as events:
         poller = select.poll()
         poller.register(events, select.POLLPRI)
-        # the state is read before each wait: what changes after the reading is announced
+        # the state is read before each wait, because the kernel announces only changes after a read
         while b"frozen 1" not in os.pread(events.fileno(), 4096, 0):
             if not poller.poll(max(0.0, until - time.monotonic()) * 1000):
                 return False
@@ -368,9 +369,9 @@ def _await_frozen(path: Path, until: float) -> bool:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write a file of a cgroup, unless it says so already or the cgroup is gone.
+    """Write a file of a cgroup, unless it has this value already or the cgroup is gone.
 
-    Without waiting: a write of memory.high else reclaims what is above it before it returns.
+    O_NONBLOCK, because otherwise a write of memory.high reclaims memory before it returns.
     """
     try:
         if read(path).strip() != text:
@@ -385,7 +386,7 @@ def _put(path: Path, text: str) -> None:
 
 
 def _is_set(path: Path, name: str, unset: str) -> bool:
-    """Whether this file is there and says something else than the kernel's own value."""
+    """Whether this file exists and differs from the kernel's own value."""
     try:
         return (path / name).read_text().strip() != unset
     except OSError:
@@ -393,7 +394,7 @@ def _is_set(path: Path, name: str, unset: str) -> bool:
 
 
 def _unset(path: Path, name: str, unset: str) -> str:
-    """Write the kernel's own value; returns what was done."""
+    """Write the kernel's own value; returns a sentence about the change."""
     before = (path / name).read_text().strip()
     (path / name).write_text(unset)
     return f"{path.name}: {name} was left at {before}, is {unset} again"

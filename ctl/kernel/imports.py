@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules of a large package without all of the package: for a daemon that must be up within a second."""
+"""Import modules of a large package without the whole package, for a daemon that must be up within a second."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["only_submodules"]
 def only_submodules(package: str) -> Iterator[None]:
     """Import submodules of a package inside this without running the package's own __init__.
 
-    `import pyroute2` loads every protocol it has, a database and a web server: 3 s under emulation, where
-    the modules that are needed take 0.5 s. Later, `from pyroute2 import X` works as ever.
+    `import pyroute2` loads all its protocols, a database and a web server, in 3 s under emulation; the needed modules
+    take 0.5 s. Later, `from pyroute2 import X` works as usual.
     """
     spec = None if package in sys.modules else importlib.util.find_spec(package)
     if spec is None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel side announces: processes that were moved into a job of Slurm, or within it (bpf/slurm.bpf.h)."""
+"""Announcements of the kernel side: processes that were moved into a job of Slurm, or within a job
+(bpf/slurm.bpf.h)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ __all__ = ["Joins"]
 
 
 class Joins:
-    """The consumer of the ring buffer; it has one."""
+    """The only consumer of the ring buffer."""
 
     def __init__(self, map_fd: int) -> None:
         """Consume the ring buffer map behind this descriptor, which must stay open."""
@@ -24,7 +25,7 @@ class Joins:
         self._taken.append(join.pid)
 
     def fileno(self) -> int:
-        """A descriptor that is readable (poll, epoll, add_reader) when there are some."""
+        """A descriptor that is readable (poll, epoll, add_reader) when processes have joined."""
         return self._ring.epoll_fd
 
     def read(self) -> list[int]:

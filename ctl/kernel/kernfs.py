@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Small files of procfs, sysfs and cgroups, read as cheaply as Python can: the agent reads a dozen of them an epoch.
 
-Path.read_text() builds three objects around a descriptor and a decoder for each; on a slow CPU that costs several times
-what the kernel takes to answer.
+Path.read_text() builds three objects around a descriptor and a decoder for each file. On a slow CPU these cost several
+times the kernel's own work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST: Final = 1 << 16  # bytes asked for at a time; the kernel often gives a pa
 
 
 def read(path: Path | str) -> str:
-    """All of a file; bytes that are not UTF-8, as in a task's name, come as in file names. Raises OSError."""
+    """The whole file; bytes that are not UTF-8, as in a task's name, are escaped as in file names. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         text = os.read(descriptor, _MOST)

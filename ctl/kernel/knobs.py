@@ -18,12 +18,12 @@ _ENUMS = {"overload": layout.OVERLOAD, "classify": layout.CLASSIFY, "flt": layou
 
 
 def _words(knob: Knob) -> Mapping[str, int]:
-    """What the words of a choice mean to the kernel side."""
+    """The kernel side's values for the words of a choice."""
     return _ENUMS[knob.name] if knob.encoding == "enum" else _FLAGS
 
 
 def _to_field(knob: Knob, value: Value) -> int:
-    """One value as the kernel side keeps it."""
+    """A value in the kernel side's form."""
     if isinstance(value, str):
         return _words(knob)[value]
     assert value is not None, f"knob {knob.name} has no value"
@@ -33,11 +33,11 @@ def _to_field(knob: Knob, value: Value) -> int:
 
 
 def _from_field(knob: Knob, field: int) -> Value:
-    """One value as people write it."""
+    """A value in the form that people write."""
     if knob.choices:
         return next(word for word, value in _words(knob).items() if value == field)
     if knob.encoding == "fixed":
-        # 10 fraction bits: three decimals say which of them was meant
+        # three decimals identify a number of 10 fraction bits
         return round(field / _ONE, 3)
     return field // _NS_PER_MS if knob.encoding == "ms" else field
 

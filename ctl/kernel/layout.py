@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The shared vocabulary, read from bpf/cosched.h: structs, enums, constants and statistics.
 
-The header is the only place where these are written down. cffi reads the part between its "cdef begin" and
-"cdef end" marks in ABI mode, so nothing is compiled and it works the same on a host without the scheduler,
-where recorded decisions are replayed.
+The header is the only place of these definitions. cffi reads the part between the marks "cdef begin" and "cdef end" in
+ABI mode. So nothing is compiled, and recorded decisions can be replayed on a host without the scheduler.
 
 >>> RULES["csm-bounded"] == constant("RULE_CSM_BOUNDED")
 True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""libbpf, as much of it as a struct_ops scheduler and its maps need, bound with ctypes.
+"""The part of libbpf that a struct_ops scheduler and its maps need, bound with ctypes.
 
-bcc cannot load struct_ops, so the scheduler goes through libbpf 1.x. Objects close what they own; a map or
-program is good as long as its object is open. What libbpf prints (the verifier's log among it) goes to the
-logger "ctl.libbpf" and into the LibbpfError that it explains.
+bcc cannot load struct_ops, so the scheduler goes through libbpf 1.x. Objects close their maps and programs; a map or
+program is valid as long as its object is open. Messages of libbpf (the verifier's log included) go to the logger
+"ctl.libbpf" and into the LibbpfError that they explain.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _FUNCTIONS: dict[str, tuple[type | None, ...]] = {
 
 
 class LibbpfError(OSError):
-    """A libbpf call failed; `printed` is what libbpf said about it, in full."""
+    """A libbpf call failed; `printed` has all messages of libbpf about the failure."""
 
     def __init__(self, what: str, number: int, printed: str = "") -> None:
         super().__init__(number, os.strerror(number), what)
@@ -129,7 +129,7 @@ class LibbpfError(OSError):
 
 
 class _Printed(threading.local):
-    """What libbpf printed in this thread since the last call began."""
+    """Messages of libbpf in this thread since the last call began."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -157,7 +157,7 @@ def library() -> CDLL:
 def _on_print(level: int, template: bytes, arguments: int) -> int:
     """Format one message of libbpf. A va_list can be walked once only, hence vasprintf."""
     if level > _INFO and not _log.isEnabledFor(logging.DEBUG):
-        return 0  # there are 1,500 of them to a load
+        return 0  # a load prints 1,500 of them
     libc = _libc()
     message = c_void_p()
     if libc.vasprintf(byref(message), template, arguments) < 0:
@@ -232,7 +232,7 @@ class BpfObject:
         _check(f"load {self.path}", self._lib.bpf_object__load(self.pointer))
 
     def close(self) -> None:
-        """Free the object; what is neither attached nor pinned goes."""
+        """Free the object; programs and maps that are neither attached nor pinned go with it."""
         if self.pointer is not None:
             self._lib.bpf_object__close(self.pointer)
             self.pointer = None
@@ -371,7 +371,7 @@ class RingBuffer:
         self._ring = self._lib.ring_buffer__ring(self._pointer, 0)
 
     def _sample(self, _context: int, address: int, size: int) -> int:
-        """One record, from within libbpf, through which no exception may pass."""
+        """Handle a record, called from libbpf, through which no exception may pass."""
         try:
             self._callback(ctypes.string_at(address, size))
         except BaseException as error:
@@ -385,7 +385,7 @@ class RingBuffer:
         return _check("ring buffer", self._lib.ring_buffer__epoll_fd(self._pointer))
 
     def consume(self, at_most: int | None = None) -> int:
-        """Call back for the records there are now, and some that come meanwhile; returns their number."""
+        """Call back for the records present now, and some that come meanwhile; returns their number."""
         # plain consume() reads until the buffer is empty, which a writer faster than we are never lets happen
         most = at_most or self._lib.ring__avail_data_size(self._ring) // self._smallest + 1
         result = self._lib.ring_buffer__consume_n(self._pointer, most)

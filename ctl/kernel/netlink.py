@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel announces: sched_ext schedulers, processes, and the delays of single tasks.
+"""Announcements of the kernel: sched_ext schedulers, processes, and the delays of single tasks.
 
-pyroute2 makes the sockets, subscribes and knows the messages. Here they become tuples, read without blocking
-by whoever polls fileno(), so nothing polls the kernel for what it announces by itself.
+pyroute2 makes the sockets, subscribes and parses the messages. This file turns the messages into tuples, which the
+owner reads without blocking after polling fileno(). So no code polls the kernel for announced events.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ProcessEvent(NamedTuple):
 
 
 class Delays(NamedTuple):
-    """What a task waited for so far: counts, and ns.
+    """The waits of a task so far: counts, and ns.
 
     All zero for a task that began while the kernel's delay accounting was off.
     """
@@ -149,7 +149,7 @@ class _Listener:
 
 
 class _Uevents(_Listener):
-    """Listens for what the kernel says of its objects."""
+    """Listens for the kernel's uevents about its objects."""
 
     def __init__(self) -> None:
         """Listen from now on. Raises CoschedError."""
@@ -303,10 +303,10 @@ class TaskDelays:
 
 @contextlib.contextmanager
 def _explained(what: str, opened: Any) -> Iterator[None]:
-    """Turn what goes wrong into a sentence, and close the socket."""
+    """Turn an error into a sentence, and close the socket."""
     try:
         yield
     except (OSError, NetlinkError) as error:
         opened.close()
         detail = error.strerror if isinstance(error, OSError) else error
-        raise CoschedError(f"cannot {what}: {detail}; it needs root and a kernel that has it") from None
+        raise CoschedError(f"cannot {what}: {detail}; this needs root and kernel support") from None

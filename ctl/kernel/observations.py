@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the sensors keep, as records: of threads, of sockets, of user input. bpf/cosched.h has the structs."""
+"""The sensors' observations as records: of threads, of sockets, of user input. bpf/cosched.h has the structs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Input", "Observation", "Socket", "read_observation", "read_socket"]
 
 
 class Observation(NamedTuple):
-    """What is known of one thread: struct obs."""
+    """The observations of a thread: struct obs."""
 
     rcv: int  # packets queued to be received
     snd: int  # packets queued to be sent
@@ -31,9 +31,9 @@ class Observation(NamedTuple):
 
 
 class Socket(NamedTuple):
-    """What is known of one socket: struct sock_obs."""
+    """The observations of a socket: struct sock_obs."""
 
-    tid: int  # thread it is charged to, 0: nobody
+    tid: int  # thread that it is charged to; 0: no thread
     tgid: int
     proto: int  # enum sock_proto
     rcv: int

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pages of another process, brought back from swap before it asks for them.
 
-A process that was stopped and pushed out comes back one fault after the other, and sleeps at each. The kernel reads as
-many at once as the device takes if it is told which will be needed: process_madvise(2) with MADV_WILLNEED. What is read
-waits in the swap cache; a fault finds it there, and reclaim may take it again.
+A process that was stopped and pushed out comes back one fault after the other, and sleeps at each fault. With a hint
+about the needed pages, process_madvise(2) with MADV_WILLNEED, the kernel reads as many pages at once as the device
+takes. These pages wait in the swap cache, where a fault finds them and reclaim may take them again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def spans(pid: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def will_need(pid: int, start: int, size: int) -> None:
-    """Have the kernel begin to read what of this span is in swap. Raises OSError."""
+    """Make the kernel begin to read the pages of this span that are in swap. Raises OSError."""
     descriptor = os.pidfd_open(pid)
     try:
         span = ctypes.create_string_buffer(struct.pack("PN", start, size))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Promptness of the agent on a node that is short of what it manages: of CPUs, and of memory.
+"""Promptness of the agent on a node that is short of CPUs and memory.
 
-What the nodes of a job tell each other is of use within some milliseconds (CCS §4.3), and a node that has most to tell
-is a busy one: an agent that waits its turn there, and for its own pages to come back from swap, tells it too late.
+Events between the nodes of a job are of use within some milliseconds (CCS §4.3), and busy nodes have the most events.
+An agent that waits for its turn, or for its own pages in swap, sends its events too late.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def before_all_others() -> str:
     """Have the calling thread, and none that it starts, run before all others; returns why not, "" if it does.
 
     By SCHED_RR of the lowest priority, over which sched_ext has no say: so it is under every policy. The kernel leaves
-    a twentieth of each second to the others (sched_rt_runtime_us), and ends a process that computes for LONGEST seconds
-    without once waiting (RLIMIT_RTTIME): its supervisor then undoes what it did.
+    a twentieth of each second to the other tasks (sched_rt_runtime_us), and ends a process that computes for LONGEST
+    seconds without waiting (RLIMIT_RTTIME). The supervisor then undoes the agent's changes.
     """
     try:
         resource.setrlimit(resource.RLIMIT_RTTIME, (LONGEST * 1_000_000, resource.RLIM_INFINITY))
@@ -38,7 +38,7 @@ def before_all_others() -> str:
 def stay_in_memory() -> str:
     """Lock what this process touches from now on, but give up its compiler's pages; returns why not, "" if it does.
 
-    What is mapped later is not locked: call it again.
+    Files mapped later are not locked: call it again.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for start, end in _mappings(COMPILER):
@@ -49,7 +49,7 @@ def stay_in_memory() -> str:
 
 
 def _mappings(names: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Where files of these names are mapped."""
+    """The mappings of files with these names."""
     found = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, *_, path = line.split(maxsplit=5)

@@ -22,7 +22,7 @@ _PINNED = re.compile(r"couldn't reuse pinned map at '([^']+)'")
 
 
 def check_host(object_path: Path) -> None:
-    """Raise CoschedError (status 2) if a scheduler cannot be loaded here and now, whatever it is."""
+    """Raise CoschedError (status 2) if no scheduler can be loaded here and now."""
     if os.geteuid() != 0:
         raise CoschedError(f"loading a scheduler needs root, this is user {os.geteuid()}: use sudo", USAGE)
     if not sysinfo.has_sched_ext():
@@ -44,7 +44,7 @@ def _occupied() -> CoschedError:
 
 
 def ended_at_once(reason: str, msg: str) -> CoschedError:
-    """The kernel took the scheduler and threw it out again; the words are those of its exit record."""
+    """The kernel accepted the scheduler and then ended it; the sentence is from its exit record."""
     return CoschedError(f"the kernel ended the scheduler at once: {': '.join(filter(None, (reason, msg)))}", FAILED)
 
 
@@ -70,7 +70,7 @@ def explain(error: LibbpfError) -> CoschedError:
 
 
 def _verdict(printed: str) -> str:
-    """The verifier's last word: the last line of its log that is not about its own effort."""
+    """The verifier's verdict: the last line of its log that is not about its own effort."""
     log = _LOG.search(printed)
     lines = [line for line in (log[1] if log else printed).splitlines() if line.strip()]
     telling = [line for line in lines if not _SUMMARY.match(line)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The scheduler object: loaded, asked, told and taken out again. It runs while a Scheduler is open.
+"""The scheduler object: loading, reading, setting and unloading. The scheduler runs while a Scheduler is open.
 
 The sections of the object's data are mapped into this process, so a knob is written and a counter read
-without a system call. Why loading fails is told in one sentence; what libbpf and the verifier said in full
-goes to the logger "ctl.libbpf".
+without a system call. A failed load is explained in one sentence; all messages of libbpf and the verifier go to the
+logger "ctl.libbpf".
 
     fields = knobs.encode(values, "csm")
     with Scheduler.load(path, fields, jobs_cgid=..., jobs_level=1, watchdog_ms=30000) as s:
@@ -34,7 +34,7 @@ from ctl.kernel.trace import Decisions, task_json
 __all__ = ["PINS", "Exit", "Scheduler", "remove_pins"]
 
 PINS = Path("/sys/fs/bpf/cosched")
-"""Where the maps are pinned that the scheduler and the sensors share."""
+"""The directory of the pinned maps that scheduler and sensors share."""
 
 _OPS = "cosched"  # the struct_ops map; sched_ext shows the same name
 _RULES, _STATS = constant("MAX_RULES"), len(STATS)
@@ -60,7 +60,7 @@ class Exit(TypedDict):
 
 
 def remove_pins() -> list[str]:
-    """Remove the pinned maps, and say which; those in use live on until their last user closes them."""
+    """Remove the pinned maps, and return their names. Maps in use live on until their last user closes them."""
     if not PINS.is_dir():
         return []
     names = sorted(entry.name for entry in PINS.iterdir())
@@ -154,7 +154,7 @@ class Scheduler:
         with self._loaded():
             sets = self._knobs
             if time.monotonic() - self._changed < 1:
-                _let_decisions_end()  # one that began before the last change may still read the other set
+                _let_decisions_end()  # a decision that began before the last change may still read the other set
             active = sets.active & 1
             sets.set[1 - active] = sets.set[active]
             for name, value in fields.items():
@@ -176,7 +176,8 @@ class Scheduler:
             return {name: int(getattr(active, name)) for name in layout.members("knobs")}
 
     def _attach_listeners(self) -> None:
-        """Listen to arriving messages and to polling only while somebody wants to be told: it costs each of them."""
+        """Listen to arriving messages and to polling only while a rule needs them, because each message and poll then
+        costs time."""
         knobs = self._knobs.set[self._knobs.active & 1]
         wanted = {name for name, knob in _LISTENERS.items() if getattr(knobs, knob) and knobs.sensors}
         for name in wanted - self._listeners.keys():
@@ -260,14 +261,14 @@ class Scheduler:
             return Decisions(opened.maps["decisions"].fd)
 
     def joins(self) -> Joins:
-        """A consumer of what is announced of jobs of Slurm. One at a time."""
+        """A consumer of the announcements about jobs of Slurm. Only one consumer at a time."""
         with self._loaded() as opened:
             return Joins(opened.maps["joins"].fd)
 
     def unload(self, *, keep_pins: bool = False) -> Exit | None:
-        """Detach, wait until the kernel has let go, remove the pins; returns the exit record.
+        """Detach, wait until the kernel has unloaded the scheduler, remove the pins; returns the exit record.
 
-        keep_pins: for when the sensors go on and the next scheduler is to find their maps. May be repeated.
+        keep_pins: keep the maps for the next scheduler while the sensors go on. May be repeated.
         """
         with self._lock:
             while self._listeners:
@@ -330,7 +331,7 @@ def _check_layout(opened: BpfObject) -> None:
 
 
 def _configure(opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int, watchdog_ms: int) -> None:
-    """Set what is constant once loaded."""
+    """Set the values that are constant once loaded."""
     config: Any = _initial(opened, ".rodata.config", "struct config")
     config.jobs_cgid, config.jobs_level = jobs_cgid, jobs_level
     config.nr_cpus, config.key_shift = sysinfo.possible_cpus(), key_shift

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The sensors: bcc probes that tell the scheduler and the monitor of page faults, socket queues and user input.
 
-The probes are in bpf/*.bcc.c, which say what each one sees. This module compiles them once, attaches the ones asked
-for and reads what they wrote. They share three pinned maps with the scheduler: whoever comes first makes them.
+The probes are in bpf/*.bcc.c, which describe their observations. This module compiles the probes once, attaches the
+requested probes and reads their observations. Sensors and scheduler share three pinned maps; the first of the two makes
+the maps.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ _RETURN_POP = 8  # x86-64: a call's return address has left the stack when its r
 
 
 class Sensors:
-    """The compiled probes, and which of them run.
+    """The compiled probes, and the names of the running probes.
 
     >>> with Sensors() as sensors:  # doctest: +SKIP
     ...     sensors.start({"faults", "sockets"})
@@ -104,7 +105,7 @@ class Sensors:
     """
 
     def __init__(self, pin_dir: Path = PIN_DIR) -> None:
-        """Nothing is compiled before the first start; pin_dir is where the shared maps are."""
+        """Nothing is compiled before the first start; pin_dir has the shared maps."""
         self.pin_dir = pin_dir
         self.active: frozenset[str] = frozenset()
         self._bpf: Any = None
@@ -113,7 +114,8 @@ class Sensors:
     def start(self, which: Collection[str] = SENSORS) -> None:
         """Run these sensors too: "faults", "sockets", "input". The first start compiles (1 s, 8 s under TCG).
 
-        Raises CoschedError if one is unknown or the kernel lacks a function or field that it needs; then none runs.
+        Raises CoschedError if a sensor is unknown, or if the kernel lacks a needed function or field; then no sensor
+        runs.
         """
         if unknown := sorted(set(which) - set(SENSORS)):
             raise CoschedError(f"unknown sensor {unknown[0]}, allowed: {', '.join(SENSORS)}", USAGE)
@@ -127,9 +129,9 @@ class Sensors:
             raise
 
     def stop(self, which: Collection[str] = SENSORS, *, unpin: bool = True) -> None:
-        """Stop these sensors and clear what they wrote; with the last one the pins go, too, if unpin.
+        """Stop these sensors and clear their observations; with the last sensor remove the pins, too, if unpin.
 
-        What is compiled stays, so the next start is quick.
+        The compiled probes stay, so the next start is quick.
         """
         if not self.active:
             return
@@ -140,7 +142,7 @@ class Sensors:
             self.unpin()
 
     def close(self) -> None:
-        """Stop all and let go of what was compiled."""
+        """Stop all sensors and free the compiled probes."""
         if self._bpf is not None:
             self._switch(frozenset())
             self._clear(frozenset(SENSORS))
@@ -163,10 +165,10 @@ class Sensors:
             self.pin_dir.rmdir()
 
     def sweep(self, unread_ms: int = 0) -> None:
-        """Look again at every thread and socket known, for what probes have missed; to be done every second.
+        """Look again at every known thread and socket, for changes that probes have missed. Call this every second.
 
-        What is closed stays known until the second sweep after. Messages that a task has left unread for `unread_ms`
-        of its CPU time no longer count; 0: all do.
+        A closed socket stays known until the second sweep after its end. Messages that a task has left unread for
+        `unread_ms` of its CPU time no longer count; 0: all do.
         """
         if "sockets" in self.active:
             known = self.sockets()
@@ -196,11 +198,11 @@ class Sensors:
             os.close(events.pop(cpu))
 
     def observations(self) -> dict[int, Observation]:
-        """What is known of each thread, by thread id."""
+        """The observations of each thread, by thread id."""
         return {int(tid.value): read_observation(raw) for tid, raw in self._items("obs")}
 
     def observation(self, tid: int) -> Observation | None:
-        """What is known of one thread, None if nothing is."""
+        """The observations of a thread; None if there are none."""
         try:
             return read_observation(self._table("obs")[ctypes.c_uint32(tid)])
         except KeyError:
@@ -242,7 +244,7 @@ class Sensors:
         yield from self._table(name).items()
 
     def _share_maps(self) -> None:
-        """Have the pinned maps open: make and pin them, or take those that the scheduler made."""
+        """Open the pinned maps: make and pin them, or take the scheduler's maps."""
         self.pin_dir.mkdir(parents=True, exist_ok=True)
         if self._bpf is not None:
             pinned = {name: _pinned_map_id(self.pin_dir / name) for name in _SHARED}
@@ -309,7 +311,7 @@ class Sensors:
                 raise CoschedError(f"cannot probe {function}(): {error}: the sensors know Linux 7.2") from error
 
     def _detach(self, probes: tuple[_Probe, ...]) -> None:
-        """Detach what _attach attached, or as much of it as there is: each takes the kernel a tenth of a second."""
+        """Detach the attached probes; each takes the kernel a tenth of a second."""
         for function, _, _ in probes:
             if b"p_" + function.encode() in self._bpf.kprobe_fds:
                 self._bpf.detach_kprobe(event=function)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Slurm's cgroups: where a job of Slurm is, which of it is the job's, and how it is stopped without Slurm's minding.
+"""Slurm's cgroups: the place of a job of Slurm, its processes, and a stop that does not disturb Slurm.
 
-Slurm's cgroup/v2 plugin makes, in system.slice or wherever a container has that,
+Slurm's cgroup/v2 plugin makes these cgroups, in system.slice or its counterpart in a container:
 
     [NODE_]slurmstepd.scope/JOB/step_NAME/user/task_N    processes of the job
-                                         /slurm          slurmstepd, which is no part of it
+                                         /slurm          slurmstepd, which is no part of the job
 
 JOB is job_ID, or since Slurm 26.05 the job's SLUID. The ID is our JID; slurmstepd, which is root's, shows it as its
 title: "slurmstepd: [42.batch]". The kernel side knows the places by the same names (bpf/slurm.bpf.h).
 
-The tree is Slurm's: nothing is made, removed or limited in it. What is written is `cgroup.freeze` of task_N, and undone
-like our own. Not of `user`, where Slurm itself writes when it suspends a job: the two would undo each other; nor of the
-job, where it would hold up slurmstepd, and with it scancel.
+The tree belongs to Slurm: the agent makes, removes and limits nothing in it. The agent only writes `cgroup.freeze` of
+task_N, and undoes the freeze as in its own cgroups. The agent does not write to `user`, because Slurm writes there when
+it suspends a job, and the two would undo each other. The agent does not write to the job's cgroup, because a freeze
+there would stop slurmstepd and so scancel.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def place(cgroup: str) -> Path | None:
 
 
 def _jid(job: Path) -> str | None:
-    """The id of a job, as the slurmstepd of one of its steps has it for a title."""
+    """The id of a job, from the title of the slurmstepd of a step."""
     for step in sorted(job.glob("step_*/slurm/cgroup.procs")):
         with contextlib.suppress(OSError):  # the step, or its slurmstepd, has just ended
             for pid in step.read_text().split():
@@ -80,7 +81,7 @@ def is_stepd(pid: int) -> bool:
 
 
 def find_jobs() -> list[Path]:
-    """The cgroups of the jobs there are now: a look through all cgroups, for when somebody starts or was away."""
+    """The cgroups of all jobs now, by a look through all cgroups, for a new agent or after lost announcements."""
     return sorted({step.parent for scope in _scopes() for step in scope.glob("*/step_*")})
 
 
@@ -90,7 +91,7 @@ def _scopes() -> Iterator[Path]:
             path = Path(directory, name)
             if _SCOPE.fullmatch(name):
                 names.remove(name)
-                if path.stat().st_uid == 0:  # as in the kernel: a scope that is not root's is nobody's
+                if path.stat().st_uid == 0:  # as in the kernel: only a scope of root counts
                     yield path
 
 
@@ -114,7 +115,8 @@ def processes(job: Path) -> list[int]:
 
 
 def missing_controllers(job: Path) -> list[str]:
-    """What Slurm was not given for its job's processes: without `cpu` the kernel side cannot tell them from others."""
+    """The missing controllers of a job's cgroup: without `cpu` the kernel side cannot tell the job's processes from
+    others."""
     try:
         there = [set((part / "cgroup.controllers").read_text().split()) for part in parts(job)]
     except OSError:  # a step has just ended

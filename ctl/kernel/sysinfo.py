@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel says of itself in sysfs and procfs: sched_ext, memory, pressure, counters."""
+"""The kernel's own figures in sysfs and procfs: sched_ext, memory, pressure, counters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STA_UNSYNC = 0x40  # linux/timex.h
 
 
 class _Timex(ctypes.Structure):
-    """struct timex, as far as it is read."""
+    """The used part of struct timex."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -116,13 +116,13 @@ def online_cpus() -> list[int]:
 
 
 def meminfo() -> dict[str, int]:
-    """/proc/meminfo in bytes; what has no unit there (HugePages_Total) as it is."""
+    """/proc/meminfo in bytes; numbers without a unit (HugePages_Total) stay unchanged."""
     lines = _MEMORY.findall(read("/proc/meminfo"))
     return {name: int(number) * (1024 if unit else 1) for name, number, unit in lines}
 
 
 def fault_probability(tid: int) -> int:
-    """The per mille of its process's pages that are on swap, as compare.bpf.h has it; 0 if it is gone."""
+    """The per mille of a process's pages on swap, as in compare.bpf.h; 0 if the process is gone."""
     try:
         lines = read(f"/proc/{tid}/status").split("\n")  # not splitlines: a task's name may have U+2028 in it
     except OSError:

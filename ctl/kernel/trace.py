@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Decision records: taken from the ring buffer, turned into JSON, kept in files.
 
-A record is a struct decision of bpf/cosched.h cut behind queue[nr]. Between the decisions are put-backs: where a
-displaced task went back to, which is no insertion, but the next one finds it there. In files and raw streams each
-record has its length ahead: u32, little endian. Everything but Decisions works on a host that never ran the scheduler.
+A record is a struct decision of bpf/cosched.h cut behind queue[nr]. Put-backs are records between decisions: the place
+of a displaced task. A put-back is no insertion, but later insertions find the task there. In files and raw streams the
+length precedes each record: u32, little endian. All but Decisions works on a host that never ran the scheduler.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ class Decisions:
         return self._ring.epoll_fd
 
     def read(self, at_most: int | None = None) -> list[bytes]:
-        """The records there are now, oldest first, and perhaps some that came meanwhile; or the first few of them."""
+        """The records present now, oldest first, and perhaps some later records; or the first few."""
         with self._lock:
             self._ring.consume(at_most)
             taken, self._taken = self._taken, []
         return taken
 
     def wait(self, timeout_ms: int) -> list[bytes]:
-        """As read(), but waits up to timeout_ms for the first."""
+        """As read(), but waits up to timeout_ms for the first record."""
         select.select([self], [], [], timeout_ms / 1000)
         return self.read()
 
     def close(self) -> None:
-        """Free the consumer; what was not read stays in the ring buffer."""
+        """Free the consumer; unread records stay in the ring buffer."""
         with self._lock:
             self._ring.close()
 
@@ -112,7 +112,7 @@ def task_json(task: Any) -> dict[str, Any]:
 
 
 def decode(record: bytes) -> dict[str, Any]:
-    """One record as the object `ctl trace --json` prints. Raises CoschedError if it is none."""
+    """A record as the object that `ctl trace --json` prints. Raises CoschedError if it is none."""
     decision = _view(record)
     flags = decision.flags
     return {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which messages are left lying: their task has used CPU time since, and not touched the socket.
+"""Messages left unread: their task has used CPU time since, and has not touched the socket.
 
-Some messages are never read: UCX, the transport below MPI, leaves a wake-up datagram in a socket of each rank. Counted,
-it would say of every rank for ever that a message waits for it. What a task that sleeps has not read is another matter.
+Some messages are never read: UCX, the transport below MPI, leaves a wake-up datagram in a socket of each rank. If it
+counted, every rank would seem to have a waiting message for ever. Unread messages of a sleeping task still count.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def test_sizes_are_those_of_all_nodes_and_a_differing_l_is_told() -> None:
             two.relay.describe(2100.0, 256 * MIB, 0.25)
             await until(lambda: one.totals[-1] == Sizes(2, 3000.0, 256 * MIB), 5)
             await until(lambda: two.totals[-1] == Sizes(2, 3000.0, 256 * MIB), 5)
-            assert one.heard("L is 0.5 here and another on node2")
+            assert one.heard("L is 0.5 here and different on node2")
 
     run(work())
 
@@ -179,7 +179,7 @@ def test_a_jid_of_another_users_job_is_refused_and_changes_nothing() -> None:
             await cluster.connected(one, two)
             await asyncio.sleep(0.5)
             await two.relay.check_user("7", "alice")
-            with pytest.raises(CoschedError, match="job 7 is user alice's on node1, not bob's: choose another JID"):
+            with pytest.raises(CoschedError, match="job 7 belongs to user alice on node1, not to bob: choose"):
                 await two.relay.check_user("7", "bob")
             one.relay.hold("8", "alice")
             await asyncio.sleep(0.5)
@@ -193,7 +193,7 @@ def test_a_jid_of_another_users_job_is_refused_and_changes_nothing() -> None:
             await until(lambda: two.relay.drops.counts["foreign-user"], 5)
             await asyncio.sleep(0.5)
             assert two.state("7") is State.FREE
-            assert two.heard("they are two jobs")
+            assert two.heard("two jobs, end one of")
 
     run(work())
 
