@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl` and its agent as people use them: load to unload, jobs, bad requests, what followers hear."""
+"""`ctl` and its agent in use: load to unload, jobs, bad requests, events for followers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kselftest.node import disabled, loaded, spawned, state
 
 
 def load_and_unload() -> None:
-    """Load, status, get, set, switch and unload do what they say."""
+    """Load, status, get, set, switch and unload have their effects."""
     began = time.monotonic()
     with agent("mno=4") as pid:
         ktap.note(f"load took {time.monotonic() - began:.2f} s")
@@ -43,7 +43,7 @@ def load_and_unload() -> None:
 
 
 def prompt() -> None:
-    """The agent's loop runs before all others, no thread or process that it starts does, and its memory is locked."""
+    """The agent's loop runs before all other tasks, its threads and children do not, and its memory is locked."""
     with agent(sensors=True) as pid, spawned("ctl", "run", "--job", "j", "--", "sleep", "100") as job:
         threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
         first = [tid for tid in threads if os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR]
@@ -51,13 +51,13 @@ def prompt() -> None:
         ktap.expect(os.sched_getscheduler(job.pid), os.SCHED_OTHER, "a job's class")
         sizes = dict(line.split(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         resident, locked = (int(sizes[name].split()[0]) for name in ("VmRSS", "VmLck"))
-        ktap.note(f"{resident} KB resident, {locked} KB may not be paged out once they are there")
+        ktap.note(f"{resident} KB resident, {locked} KB locked")
         assert locked > resident / 2, "its memory is not locked"
         assert resident < 120 << 10, "the sensors' compiler is still in memory"
 
 
 def wrong_requests() -> None:
-    """What is wrong is refused in one sentence with status 2, and changes nothing."""
+    """A wrong request is refused in one sentence with status 2, and changes nothing."""
     refused("unload", words=("not running", "ctl load"))
     refused("load", "--policy", "nope", words=("'nope'", "csm"))
     with agent():
@@ -72,7 +72,7 @@ def wrong_requests() -> None:
 
 
 def another_scheduler() -> None:
-    """Another scheduler's being loaded is told, and it is left alone."""
+    """A load beside another scheduler is refused, and the other scheduler stays loaded."""
     with loaded() as other:
         refused("load", "--policy", "csm", words=("cosched", "unload it first"))
         assert other.running(), "the other scheduler ended"
@@ -80,7 +80,7 @@ def another_scheduler() -> None:
 
 
 def jobs_come_and_go() -> None:
-    """A job has the user's environment, directory and exit status, and is gone with its last process."""
+    """A job has the user's environment, directory and exit status, and ends with its last process."""
     with agent():
         here = tempfile.mkdtemp()
         done = subprocess.run(
@@ -104,7 +104,7 @@ def jobs_come_and_go() -> None:
 
 
 def jobs_have_a_user() -> None:
-    """A job is the user's who began it: another user's process is refused, and changes nothing."""
+    """A job belongs to the user who began it: the process of another user is refused, and changes nothing."""
     with agent(), spawned("ctl", "run", "--job", "mine", "--", "sleep", "1000"):
         ktap.until(lambda: [job["user"] for job in asked("jobs")] == ["root"], "root's job")
         protocol.SOCKET.chmod(0o666)
@@ -121,7 +121,7 @@ def jobs_have_a_user() -> None:
 
 
 def followed() -> None:
-    """status --follow hears of schedulers, jobs, knobs, with no agent at its start."""
+    """status --follow reports schedulers, jobs and knobs, also if it starts before the agent."""
     with following("status", "--follow") as follower:
         ktap.expect([event["agent"] for event in follower.events()], [False], "an agent when it began")
         with agent():

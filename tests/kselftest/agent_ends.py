@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All the ways an agent can die: the kernel is back on its own scheduler, nothing is left, and it is told why."""
+"""All ways in which an agent can end: the kernel is back on its own scheduler, nothing is left, status has the
+reason."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def _commands(jid: str) -> list[str]:
 
 
 def killed_agent() -> None:
-    """kill -9 of the agent: its supervisor cleans up, jobs run on, status tells."""
+    """kill -9 of the agent: its supervisor cleans up, jobs run on, status has the reason."""
     with agent() as pid, spawned("ctl", "run", "--job", "k", "--", "sleep", "1000") as job:
         ktap.until(lambda: _commands("k") == ["sleep"], "job k")
         (PARENT / "k" / "cgroup.freeze").write_text("1")
@@ -33,14 +34,14 @@ def killed_agent() -> None:
         ktap.expect(ktap.left_behind(), [], "left behind by the agent")
         ktap.expect(job.poll(), None, "exit status of the job")
         text = ctl("status")
-        assert "SIGKILL" in text, f"status does not tell: {text}"
+        assert "SIGKILL" in text, f"status does not have the reason: {text}"
         refused("jobs", words=("not running",))
         with agent():
             ktap.expect([row["jid"] for row in asked("jobs")], ["k"], "jobs the next agent took over")
 
 
 def killed_with_its_supervisor() -> None:
-    """Agent and supervisor both killed: every command says so, and the next load repairs."""
+    """Agent and supervisor both killed: every command reports it, and the next load repairs the node."""
     with agent() as pid, spawned("ctl", "run", "--job", "k", "--", "sleep", "1000"):
         ktap.until(lambda: _commands("k") == ["sleep"], "job k")
         (PARENT / "k" / "cgroup.freeze").write_text("1")
@@ -50,7 +51,7 @@ def killed_with_its_supervisor() -> None:
         os.kill(supervisor, signal.SIGKILL)
         ktap.until(disabled, "the kernel is on its own scheduler")
         text = ctl("status")
-        assert f"pid {pid}" in text and "was killed" in text, f"status does not tell: {text}"
+        assert f"pid {pid}" in text and "was killed" in text, f"status does not have the reason: {text}"
         with agent():
             ktap.expect((PARENT / "k" / "cgroup.freeze").read_text(), "0\n", "job k frozen")
 
@@ -64,7 +65,7 @@ def killed_supervisor() -> None:
 
 
 def stopped_agent() -> None:
-    """SIGSTOP of the agent: the scheduler goes on, commands say so in time, unload ends it by force."""
+    """SIGSTOP of the agent: the scheduler goes on, commands report the stop in time, unload ends the agent by force."""
     with agent() as pid:
         os.kill(pid, signal.SIGSTOP)
         ktap.expect(state(), "enabled", "sched_ext state while the agent is stopped")
@@ -76,7 +77,7 @@ def stopped_agent() -> None:
 
 
 def thrown_out() -> None:
-    """A scheduler the kernel throws out: agent and status tell kind, reason and the dump."""
+    """The kernel ends the scheduler: agent and status have kind, reason and dump."""
     with agent() as pid:
         Path("/proc/sysrq-trigger").write_text("S")  # "sched_ext: exit to the kernel's own scheduler"
         ktap.until(disabled, "the kernel is on its own scheduler")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl` run as people run it, for the tests of it."""
+"""`ctl` run as a user runs it, for tests of the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT = 500  # seconds: the sensors compile in five, on an emulated CPU that i
 
 
 def ctl(*arguments: str, status: int = 0) -> str:
-    """Run ctl; what it printed, on either stream. Fails unless it exits as expected."""
+    """Run ctl and return its output of both streams. Fails unless ctl exits as expected."""
     done = subprocess.run(["ctl", *arguments], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     if done.returncode != status:
         raise AssertionError(f"ctl {' '.join(arguments)}: status {done.returncode}, not {status}: {done.stderr}")
@@ -27,7 +27,7 @@ def ctl(*arguments: str, status: int = 0) -> str:
 
 
 def asked(*arguments: str) -> Any:
-    """Run ctl with --json; what it printed."""
+    """Run ctl with --json and return its output."""
     return json.loads(ctl(*arguments, "--json"))
 
 
@@ -42,7 +42,7 @@ def agent(*knobs: str, policy: str = "csm", sensors: bool = False) -> Iterator[i
 
 
 def refused(*arguments: str, words: tuple[str, ...]) -> None:
-    """ctl says no: status 2, one sentence with these words."""
+    """ctl refuses: status 2, one sentence with these words."""
     text = ctl(*arguments, status=2)
     ktap.expect(text.count("\n"), 1, f"lines of {text!r}")
     for word in words:
@@ -50,7 +50,7 @@ def refused(*arguments: str, words: tuple[str, ...]) -> None:
 
 
 class Follower:
-    """What a ctl that follows has printed so far."""
+    """The output of a following ctl so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -59,18 +59,18 @@ class Follower:
         os.set_blocking(self._descriptor, False)
 
     def text(self) -> str:
-        """All of it, without waiting for more."""
+        """The whole output so far, without waiting."""
         with contextlib.suppress(BlockingIOError):
             while more := os.read(self._descriptor, 1 << 16):
                 self._read += more
         return self._read.decode()
 
     def events(self) -> list[dict[str, Any]]:
-        """The events of which it has printed the whole line."""
+        """The events whose whole line is printed."""
         return [json.loads(line) for line in self.text().splitlines(keepends=True) if line.endswith("\n")]
 
     def hears(self, *wanted: dict[str, Any]) -> None:
-        """Wait until each of these is part of an event it has printed."""
+        """Wait until each of these texts is part of a printed event."""
 
         def missing() -> list[dict[str, Any]]:
             told = [event.items() for event in self.events()]
@@ -83,7 +83,7 @@ class Follower:
 
 @contextlib.contextmanager
 def following(*arguments: str) -> Iterator[Follower]:
-    """`ctl status --follow` or `ctl events` with --json, from the moment on that it misses nothing."""
+    """`ctl status --follow` or `ctl events` with --json, once it misses no event."""
     with spawned("ctl", *arguments, "--json") as process:
         follower = Follower(process)
         ktap.until(lambda: '"kind": "follow"' in follower.text(), f"ctl {' '.join(arguments)} follows", TIMEOUT)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the controller stands on: job cgroups and their repair, the kernel's announcements, refusals to load."""
+"""The controller's base: job cgroups and their repair, the kernel's announcements, refusals to load."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLEEP = "/bin/sleep"
 
 
 def refusal(work: Any, *arguments: Any) -> CoschedError:
-    """The error of something that must be refused."""
+    """The error of a call that must be refused."""
     try:
         work(*arguments)
     except CoschedError as error:
@@ -38,7 +38,7 @@ def refusal(work: Any, *arguments: Any) -> CoschedError:
 
 
 def jobs_are_cgroups() -> None:
-    """A process and its children are in the job they entered; the job goes when they have."""
+    """A process and its children are in the job that they entered; the job ends with its last process."""
     groups = JobCgroups()
     with job("a.1") as path, spawned("/bin/sh", "-c", f"{SLEEP} 60 & wait", cgroup=path) as shell:
         ktap.until(lambda: len(groups.pids("a.1")) == 2, "two processes in the job")
@@ -56,7 +56,7 @@ def jobs_are_cgroups() -> None:
 
 
 def bad_jids_make_nothing() -> None:
-    """A JID that is no name, or the name of one of the kernel's files, is refused and nothing is made."""
+    """A JID that is not a name, or is the name of a file of the kernel, is refused, and nothing is made."""
     groups = JobCgroups()
     groups.prepare()
     before = sorted(Path("/sys/fs/cgroup").rglob("*"))
@@ -91,7 +91,7 @@ _PAGED: Final = 64 << 20
 
 @contextlib.contextmanager
 def _paged() -> Iterator[tuple[JobCgroups, subprocess.Popen[str], Callable[[], None], Swapping]]:
-    """A job of _PAGED bytes that were pushed out, its process, what has it touch all of them, and a look before."""
+    """A job of _PAGED bytes that were pushed out, its process, a call that touches all bytes, and a look before."""
     code = f"import sys; m = bytearray(b'x') * {_PAGED}; print('up', flush=True); sys.stdin.readline(); " \
            "print(sum(m[::4096]), flush=True); sys.stdin.readline()"  # fmt: skip
     groups = JobCgroups()
@@ -119,7 +119,7 @@ def _paged() -> Iterator[tuple[JobCgroups, subprocess.Popen[str], Callable[[], N
 
 
 def pages_count_once() -> None:
-    """What was on swap and came back counts once in a job's memory, though it keeps its place on swap."""
+    """A page that came back from swap counts once in a job's memory, though it keeps its place on swap."""
     with _paged() as (groups, _, touch, _):
         out = groups.memory("paged")
         touch()
@@ -131,14 +131,14 @@ def pages_count_once() -> None:
 
 
 def pages_are_brought_back() -> None:
-    """What will be needed comes back while its process sleeps, counts as resident, and is not faulted in again."""
+    """Requested pages come back while their process sleeps, count as resident, and cause no fault again."""
     with _paged() as (groups, reader, touch, seen):
         before = groups.memory("paged"), groups.usage("paged")["major_faults"]
         for start, size in paging.spans(reader.pid, 4 << 20):
             paging.will_need(reader.pid, start, size)
         ktap.until(lambda: groups.memory("paged")[0] > 0.9 * _PAGED, "it is resident")
         back = groups.memory("paged"), groups.usage("paged")["major_faults"]
-        ktap.expect(seen.look(0.1)[1], 0.0, "swapping: what a push-out takes is not taken by who needs it")
+        ktap.expect(seen.look(0.1)[1], 0.0, "swapping: pages taken by a push-out do not count")
         touch()
         faults = groups.usage("paged")["major_faults"] - before[1]
     ktap.note(f"(resident, on swap alone), faults: {before}, then {back}; {faults} faults for {_PAGED >> 12} pages")
@@ -147,7 +147,7 @@ def pages_are_brought_back() -> None:
 
 
 def schedulers_are_announced() -> None:
-    """The uevents of loading and unloading are heard, without looking."""
+    """The uevents of loading and unloading arrive, without polling."""
     with SchedulerEvents() as events:
         with loaded():
             assert select.select([events], [], [], 10)[0], "no event within 10 s"
@@ -158,7 +158,7 @@ def schedulers_are_announced() -> None:
 
 
 def processes_are_announced() -> None:
-    """Fork, exec and exit of a process are heard, with its parent and its status."""
+    """Fork, exec and exit of a process are announced, with its parent and its status."""
     with ProcessEvents() as events:
         child = subprocess.Popen(["/bin/sh", "-c", "exit 3"])
         child.wait()
@@ -172,7 +172,7 @@ def processes_are_announced() -> None:
 
 
 def delays_are_told() -> None:
-    """A task that waits for its CPU has a CPU delay in taskstats; accounting is put back."""
+    """A task that waits for its CPU has a CPU delay in taskstats; the accounting switch is restored."""
     switch = Path("/proc/sys/kernel/task_delayacct")
     before = switch.read_text()
     with TaskDelays() as delays:
@@ -210,7 +210,7 @@ def _load() -> Scheduler:
 
 
 def without_root_it_is_refused() -> None:
-    """A user who is not root is told so, with exit status 2."""
+    """A user other than root gets exit status 2 and a sentence with the user."""
     os.seteuid(65534)
     try:
         error = refusal(_load)
@@ -221,7 +221,7 @@ def without_root_it_is_refused() -> None:
 
 
 def unloaded_is_refused() -> None:
-    """A scheduler that was unloaded refuses what needs the kernel, and still says why it ended."""
+    """An unloaded scheduler refuses calls that need the kernel, and still has the reason of its end."""
     with loaded() as scheduler:
         assert scheduler.running(), "it does not run"
     for work in (scheduler.jobs, scheduler.read_knobs, scheduler.decisions, lambda: scheduler.snapshot(0)):

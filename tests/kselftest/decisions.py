@@ -4,9 +4,9 @@
 
     decisions.py OUT [SECONDS_PER_RULE]
 
-OUT gets RULE-CPUS.bin (format: ctl/kernel/trace.py). Everything that reaches a ready queue happens meanwhile:
-messages for waiting and for queued tasks, major faults, forks, sleepers with credit, overload switched on and
-off, other MNO, CPUs that go and come.
+OUT gets RULE-CPUS.bin (format: ctl/kernel/trace.py). The load meanwhile has all events of a ready queue: messages for
+waiting and for queued tasks, major faults, forks, sleepers with credit, overload switched on and off, other MNO, CPUs
+that go and come.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ctl.kernel.sensors import Sensors
 from tests.kselftest import ktap
 
 _OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
-_LONGEST_US = "500"  # what a rank computes at most between messages: most time goes to decisions
+_LONGEST_US = "500"  # the longest computation of a rank between messages: most time goes to decisions
 _SEED_KNOBS = ({"mnol": 2, "mnod": 2}, {"mnol": 1, "mnod": 3}, {"mnol": 4, "mnod": 2, "walk_max": 2})
 
 
@@ -51,7 +51,7 @@ def _cpu1(online: bool) -> None:
 
 
 def _disturb(scheduler: Scheduler, seconds: float) -> None:
-    """Change what a decision depends on while it is recorded."""
+    """Change the inputs of decisions while they are recorded."""
     end, turn = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         scheduler.write_knobs(overload=turn % 2 + 1, **_SEED_KNOBS[turn % len(_SEED_KNOBS)])
@@ -65,7 +65,7 @@ def _disturb(scheduler: Scheduler, seconds: float) -> None:
 
 
 def record(scheduler: Scheduler, groups: JobCgroups, rule: str, out: Path, seconds: float) -> dict[str, int]:
-    """One rule under stress; returns how many records were written and lost."""
+    """Record one rule under stress; returns the numbers of written and lost records."""
     jobs = {jid: groups.create(jid) for jid in ("mix0", "mix1")}
     mix = ktap.program("mix")
     scheduler.write_knobs(rule=layout.RULES[rule], trace=1)
@@ -93,7 +93,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     groups = JobCgroups()
     groups.prepare()
-    # rule prio lets whoever records have a turn every 10 ms
+    # rule prio gives the recording process a turn every 10 ms
     fields = knobs.encode({**policy.defaults(), "starve_ms": 10}, "csm")
     with Scheduler.load(
         _OBJECT, fields, jobs_cgid=groups.cgid, jobs_level=groups.level, watchdog_ms=30000

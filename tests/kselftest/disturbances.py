@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a machine does to a scheduler: CPUs go and come, forks storm, memory runs out, groups vanish, a stall."""
+"""Disturbances of a scheduler: CPUs go and come, a storm of forks, memory runs out, cgroups vanish, a stall."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _probed(**functions: str) -> Iterator[Callable[[], list[tuple[int, str]]]]:
     trace, events = tracing / "trace", tracing / "kprobe_events"
     enable = tracing / "events/kselftest/enable"
     called = re.compile(rf"\[(\d+)\].*: ({'|'.join(functions)}): ")
-    trace.write_text("")  # of the same test before, when it measures again
+    trace.write_text("")  # of the test's previous try
     events.write_text("".join(f"{what[0]}:kselftest/{name} {what[2:]}\n" for name, what in functions.items()))
     try:
         enable.write_text("1")
@@ -62,9 +62,10 @@ def _probed(**functions: str) -> Iterator[Callable[[], list[tuple[int, str]]]]:
 
 
 def cpu_that_comes_or_goes_kicks_none() -> None:
-    """A CPU kicks none from when it is deactivated until it is active again: its irq_work might never run.
+    """A CPU kicks no CPU from its deactivation until it is active again: its irq_work might never run.
 
-    Its first act when it comes is to wake who asked for it: here a task of a job, which displaces a local one.
+    Its first act when it comes is to wake the task that asked for it: here a task of a job, which displaces a local
+    task.
     """
     if (os.cpu_count() or 1) < 2:
         raise ktap.Skip("needs 2 CPUs, this machine has 1")
@@ -77,12 +78,12 @@ def cpu_that_comes_or_goes_kicks_none() -> None:
         _probed(kick="p scx_bpf_kick_cpu", goes="r sched_cpu_deactivate", comes="p sched_cpu_activate") as calls,
     ):
         with spawned("sh", "-c", again, cgroup=cgroup, cpu=0) as toggle:
-            ktap.expect(toggle.wait(timeout=ktap.TIME_OUT_S), 0, "exit status of who switched CPU 1 off and on")
+            ktap.expect(toggle.wait(timeout=ktap.TIME_OUT_S), 0, "exit status of the shell that switched CPU 1")
         called = calls()
     on_1 = [name for cpu, name in called if cpu == 1]
     kicks = [name for _, name in called].count("kick")
     ktap.expect((on_1.count("goes"), on_1.count("comes")), (_TURNS, _TURNS), "times CPU 1 went and came")
-    ktap.measured(kicks > 0, "nobody kicked a CPU, the test shows nothing")
+    ktap.measured(kicks > 0, "no CPU was kicked, so the test shows nothing")
     active, wrong = True, 0
     for name in on_1:
         active = name == "comes" or (active and name != "goes")
@@ -92,7 +93,7 @@ def cpu_that_comes_or_goes_kicks_none() -> None:
 
 
 def fork_storm() -> None:
-    """5,000 tasks forked at once live and die under the scheduler."""
+    """5,000 tasks forked at once live and end under the scheduler."""
     storm = ktap.program("storm")
     with job("storm") as cgroup, loaded("csm") as scheduler:
         for where in (None, cgroup):
@@ -147,7 +148,7 @@ def _session(pid: int) -> int:
 
 
 def watchdog_ends_a_stall() -> None:
-    """Tasks that cannot run for watchdog_ms end the scheduler, and the reason is told."""
+    """Tasks that cannot run for watchdog_ms end the scheduler, and the exit record has the reason."""
     hog = ktap.program("hog")
     throttle = Path("/proc/sys/kernel/sched_rt_runtime_us")
     server = Path("/sys/kernel/debug/sched/ext_server/cpu0/runtime")
@@ -169,7 +170,7 @@ def watchdog_ends_a_stall() -> None:
 
 
 def sysrq_ends_it() -> None:
-    """SysRq-S takes the scheduler out."""
+    """SysRq-S unloads the scheduler."""
     with loaded() as scheduler:
         Path("/proc/sysrq-trigger").write_text("S")
         ktap.until(disabled, "the kernel is back on its own scheduler")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An agent in a cluster: another node slows and stops its job, and hears of its user; without a broker it goes on.
+"""An agent in a cluster: another node slows and stops the agent's job, and hears of its user; it works on without a
+broker.
 
 The other node is a relay in this process; broker, credentials, agent and jobs are real.
 """
@@ -31,7 +32,7 @@ _LEASE = 3.0  # seconds
 
 
 class Other:
-    """The other node's agent: what its relay decides."""
+    """The other node's agent: it keeps the decisions of its relay."""
 
     def __init__(self) -> None:
         self.states: dict[str, str] = {}
@@ -48,7 +49,7 @@ class Other:
 
 
 async def _until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> float:
-    """Wait; returns after how many ms."""
+    """Wait for a condition; returns the waiting time in ms."""
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < ktap.PATIENCE * seconds, f"{what}: not within {ktap.PATIENCE * seconds:g} s"
@@ -138,14 +139,14 @@ async def _partly(invitation: str) -> None:
 
 
 def _has_told(follower: Follower) -> None:
-    """What `ctl events` printed of all that."""
+    """Check the output of `ctl events` about these events."""
     others = [{"node": "other", "event": event} for event in ("LOCAL_U", "STOP", "RESUME")]
     own = [{"node": "here", "event": event} for event in ("LOCAL_U", "NO_LOCAL")]
     follower.hears(*others, *own, *[{"kind": "stop", "action": action} for action in ("stop", "resume")])
 
 
 def events() -> None:
-    """Nodes that hold the same job slow it, stop it and let it go on together; alone a node works on."""
+    """Nodes that hold the same job slow it, stop it and let it go on together; a node alone works on."""
     if importlib.util.find_spec("nats") is None or shutil.which("nats-server") is None:
         raise ktap.Skip("this image has no nats-server, or no nats-py")
     answer = asked("cluster", "init", "--node", "here", "--address", "127.0.0.1", "--next", "other")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Explicit coscheduling: jobs run in their slots and in no others, and however slots end, nothing stays stopped."""
+"""Explicit coscheduling: jobs run in their slots only, and no job stays stopped when slots end, in any way."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _cpu_s(jid: str) -> float:
 
 
 def _program(busy: bool) -> list[str]:
-    """One that does nothing but compute; or wakes a hundred times a second, which leaves an emulated CPU to others."""
+    """A program that only computes, or wakes a hundred times a second, which leaves an emulated CPU to others."""
     return [ktap.program("hog"), "1"] if busy else [ktap.program("lateness"), "10000", "1000000"]
 
 
 @contextlib.contextmanager
 def _job(jid: str, *, busy: bool = False) -> Iterator[None]:
-    """A job that runs."""
+    """A running job."""
     with spawned("ctl", "run", "--job", jid, "--", *_program(busy)) as process:
         ktap.until(lambda: (PARENT / jid).exists() and process.pid in _pids(jid), f"job {jid} began", 60)
         entered = _cpu_s(jid)
@@ -52,7 +52,7 @@ def _job(jid: str, *, busy: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _met_in_a_stop(*knobs: str) -> Iterator[int]:
-    """An agent and a job, which is stopped now. The agent's pid."""
+    """An agent and a job, which is stopped now. Gives the agent's pid."""
     with agent("slot_run_ms=300", f"slot_stop_ms={_STOP_MS}", *knobs, policy="explicit") as pid, _job("j"):
         _await_stop()
         yield pid
@@ -64,21 +64,21 @@ def _await_stop() -> None:
 
 
 def _goes_on(what: str) -> None:
-    """The job runs, though nobody is there whose slots it could be."""
+    """Check that the job runs without an agent."""
     ktap.until(lambda: not _stopped(), f"no job is stopped, {what}", 60)
     before = _cpu_s("j")
     ktap.until(lambda: _cpu_s("j") > before, f"the job runs, {what}", 60)
 
 
 def _ended(what: str) -> None:
-    """There are no slots, and the command has returned."""
+    """Check that there are no slots after the command."""
     ktap.expect(_stopped(), False, f"jobs are stopped, {what}")
     ktap.expect(asked("status")["contract"]["slots"], None, f"slots, {what}")
     _goes_on(what)
 
 
 def slots_as_set() -> None:
-    """A job alone has the part of a CPU that its slots are; they end by a knob, with another policy, and with none."""
+    """A job alone has its slots' part of a CPU; slots end by a knob, with another policy, and without a policy."""
     with agent(policy="explicit"), _job("b", busy=True):
         # an emulator may run one of two CPUs for 100 ms at a time
         for run, stop in ((700, 300), (300, 700)):
@@ -100,7 +100,7 @@ def slots_as_set() -> None:
 
 
 def _has_its_share(run: int, stop: int) -> None:
-    """Set these slots, in ms, and see what the job gets for four seconds."""
+    """Set these slots, in ms, and measure the job's CPU time for four seconds."""
     ctl("set", f"slot_run_ms={run}", f"slot_stop_ms={stop}")
     before, began = _cpu_s("b"), time.monotonic()
     time.sleep(4)
@@ -121,7 +121,7 @@ def agent_killed() -> None:
 
 
 def agent_stopped() -> None:
-    """SIGSTOP of the agent; it stops jobs again once it continues, and is unloaded by force."""
+    """SIGSTOP of the agent: it stops jobs again once it continues; unload ends it by force."""
     with _met_in_a_stop() as pid:
         os.kill(pid, signal.SIGSTOP)
         _goes_on("while the agent is stopped")
@@ -133,7 +133,7 @@ def agent_stopped() -> None:
 
 
 def two_reasons_to_stop() -> None:
-    """A job that Set_Memory has stopped does not run in a slot, nor does its release end the stop of a slot."""
+    """A job stopped by Set_Memory does not run in a slot, and its release does not end the stop of a slot."""
     with (
         agent("slot_run_ms=150", "slot_stop_ms=50", "memory=on", "mpl=1", "epoch_ms=200", policy="explicit"),
         _job("j"),

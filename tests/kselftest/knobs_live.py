@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs change what the running scheduler does, without loading it again."""
+"""Knobs change the running scheduler, without loading it again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kselftest.node import ENDLESS, Recorder, insertions, job, loaded, spa
 
 
 def rules_switch_live() -> None:
-    """Every rule can be switched to while loaded, and the records say so."""
+    """The loaded scheduler can switch to every rule, and the records have the rule."""
     mix = ktap.program("mix")
     with (
         job("live") as cgroup,
@@ -29,7 +29,7 @@ def rules_switch_live() -> None:
 
 
 def knob_sets_change_as_one() -> None:
-    """A decision never sees half of a change of several knobs."""
+    """No decision sees half of a change of several knobs."""
     mix = ktap.program("mix")
     with job("live") as cgroup, loaded(mno=2) as scheduler:
         with spawned(mix, ENDLESS, "2", str(cgroup / "cgroup.procs"), cpu=0), Recorder(scheduler) as recorder:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What every in-guest test shares: KTAP output, exit status, and the checks that nothing was left behind.
+"""Shared by all in-guest tests: KTAP output, exit status, and the checks that nothing is left behind.
 
 A test file has one subject and ends with `run(test_a, test_b)`. Each test is a function; its docstring's first line is
-its name. It fails by AssertionError (best through `expect`, which tells both values) or any other exception, and skips
-by Skip. After each one the kernel must be back on its own scheduler, with nothing frozen, nothing pinned and no new
-kernel warning; else the test is "not ok" even if its body passed.
+its name. A test fails by AssertionError (best through `expect`, which shows both values) or any other exception, and
+skips by Skip. After each test the kernel must be back on its own scheduler, with nothing frozen, nothing pinned and no
+new kernel warning; else the test is "not ok" even if its body passed.
 
-Where a host takes the CPUs away, an emulated guest's time passes without it: what a test measured may be the host's. So
-a wait has a multiple of what it takes on an idle host, and a test is run again if all that is wrong is something
-`measured`. What is broken misses every time.
+If a host takes the CPUs away, the time of an emulated guest passes without the guest running, so a measured time may be
+the host's. Therefore a wait lasts up to a multiple of the wait on an idle host, and a test is run again if only
+`measured` values are wrong. A broken program misses every time.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ __all__ = [
 PASS, FAIL, SKIP = 0, 1, 4  # exit status of a kselftest
 _WARNING = re.compile(r"WARNING:|BUG:|Oops|rcu: INFO|general protection|refcount_t:|sysfs: cannot")
 _TRIES = 3  # of a test that measures
-AGAIN = "measured again:"  # the note that it is; what was missed follows
-PATIENCE = 4  # so many times what it takes on an idle host may a wait take
+AGAIN = "measured again:"  # begin of the note, before the missed value
+PATIENCE = 4  # the longest wait, in waits on an idle host
 TIME_OUT_S = 300  # of a program that measures and ends by itself
 _TOLD = 60  # lines of the kernel's log that a failure shows
 _PROGRAMS = Path(__file__).parent / "progs"
@@ -75,13 +75,14 @@ def expect(got: object, wanted: object, what: str) -> None:
 
 
 def measured(holds: bool, what: str) -> None:
-    """Fail unless this holds of what was measured; the test is run again then, _TRIES times in all."""
+    """Fail unless this holds for a measured value; the test is run again then, _TRIES times in all."""
     if not holds:
         raise Missed(what)
 
 
 def tried(part: Callable[[], None]) -> None:
-    """Run a part of a test that measures, _TRIES times if it misses: of many parts one may, each time another."""
+    """Run a part of a measuring test, up to _TRIES times if it misses. Of many parts, a different part may miss each
+    time."""
     for _ in range(1, _TRIES):
         try:
             part()
@@ -108,7 +109,7 @@ def program(name: str, *options: str) -> str:
     binary = _COMPILED / f"{name}-{key}"
     if not binary.exists():
         _COMPILED.mkdir(parents=True, exist_ok=True)
-        made = binary.with_suffix(f".{os.getpid()}")  # a compiler that is killed leaves no half program to the next
+        made = binary.with_suffix(f".{os.getpid()}")  # a killed compiler leaves no half program to the next test
         subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(made), str(source), *options], check=True)
         made.rename(binary)
     return str(binary)
@@ -120,7 +121,8 @@ def _kernel_log() -> list[str]:
 
 
 def left_behind(messages_before: int = 0) -> list[str]:
-    """What a test must not leave, one sentence each; messages_before is the length of the kernel log at its start."""
+    """Forbidden leftovers of a test, one sentence each; messages_before is the length of the kernel log at its
+    start."""
     found = []
     state = Path("/sys/kernel/sched_ext/state")
     if state.exists() and (text := state.read_text().strip()) != "disabled":
@@ -134,7 +136,8 @@ def left_behind(messages_before: int = 0) -> list[str]:
 
 
 def _attempt(test: Callable[[], None]) -> tuple[BaseException | None, bool]:
-    """(What ended it early or None, whether it may be run again); what went wrong is printed as diagnostics."""
+    """Run a test once: (the exception that ended it or None, whether it may be run again). Errors are printed as
+    diagnostics."""
     messages = len(_kernel_log())
     problem: BaseException | None = None
     try:
@@ -158,7 +161,7 @@ def _attempt(test: Callable[[], None]) -> tuple[BaseException | None, bool]:
 
 
 def _result(test: Callable[[], None]) -> tuple[bool, str]:
-    """(ok, reason to skip or "") of one test."""
+    """Run a test: (ok, reason to skip or "")."""
     for turn in range(1, _TRIES + 1):
         problem, again = _attempt(test)
         if not again or turn == _TRIES:

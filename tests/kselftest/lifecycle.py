@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Loading and unloading, often and when it is refused; the kernel is always back on its own scheduler."""
+"""Loading and unloading, often and with refusals; the kernel is always back on its own scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOADS = 200 if os.environ.get("KSELFTEST_FULL") == "1" else 10  # with the veri
 
 
 def unload_says_why() -> None:
-    """Unloading is recorded as what it is."""
+    """Unloading is recorded as an unregistration from user space."""
     with loaded() as running:
         ktap.expect(state(), "enabled", "sched_ext state while loaded")
         ended = running.unload()
@@ -31,7 +31,7 @@ def unload_says_why() -> None:
 
 
 def two_hundred_cycles() -> None:
-    """Enabled and disabled 200 times under load, the kernel is back on its own scheduler each time."""
+    """After each of 200 enablings and disablings under load the kernel is back on its own scheduler."""
     hog = ktap.program("hog")
     with loaded() as running, spawned(hog, "3"):
         assert running._link
@@ -44,7 +44,7 @@ def two_hundred_cycles() -> None:
 
 
 def loads_leave_nothing() -> None:
-    """Loaded and unloaded again and again under load, nothing is left behind."""
+    """Repeated loading and unloading under load leaves nothing behind."""
     hog = ktap.program("hog")
     with spawned(hog, "3"):
         for cycle in range(_LOADS):
@@ -54,7 +54,7 @@ def loads_leave_nothing() -> None:
 
 
 def another_scheduler_is_named() -> None:
-    """A second load is refused in a sentence that names the one that runs, and changes nothing."""
+    """A second load is refused in a sentence that names the loaded scheduler, and changes nothing."""
     with loaded() as running:
         try:
             with loaded():
@@ -66,7 +66,7 @@ def another_scheduler_is_named() -> None:
 
 
 def _broken_object() -> Path:
-    """Our object with an instruction that reads a register nobody wrote, in place of the return from cpu_online."""
+    """Our object with an instruction that reads an unwritten register, in place of the return from cpu_online."""
     image = bytearray(OBJECT.read_bytes())
     offset, entry, count, names = struct.unpack_from("<Q10xHHH", image, 0x28)
     headers = [struct.unpack_from("<IIQQQQ", image, offset + i * entry) for i in range(count)]
@@ -81,7 +81,7 @@ def _broken_object() -> Path:
 
 
 def verifier_rejection_is_told() -> None:
-    """An object that the verifier rejects is refused in one sentence."""
+    """The refusal of an object by the verifier is explained in one sentence."""
     try:
         with scheduler.Scheduler.load(
             _broken_object(), knobs.encode(defaults(), "csm"), jobs_cgid=1, jobs_level=1, watchdog_ms=30000

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What local tasks are promised: an interactive one is on time, nice means something, no CPU idles beside a queue."""
+"""Guarantees for local tasks: an interactive task is on time, nice has an effect, no CPU idles beside a queue."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _lateness(credit: str) -> tuple[int, int]:
 
 
 def sleeper_goes_ahead_on_credit() -> None:
-    """A local 5 ms sleeper among 4 parallel hogs runs at once with credit, and waits for all without."""
+    """A local 5 ms sleeper among 4 parallel hogs runs at once with credit, and waits for all hogs without credit."""
     mean, p99 = _lateness("on")
     plain, plain_p99 = _lateness("off")
     ktap.note(f"late by mean {mean} us, p99 {p99} us; credit off {plain} us, {plain_p99} us")
@@ -61,7 +61,7 @@ def sleeper_goes_ahead_on_credit() -> None:
 
 
 def _paging_ms(credit: str) -> int:
-    """How long, in ms, a local task takes on CPU 0 beside 3 hogs of a job, that sleeps briefly and often (_PAGING)."""
+    """Time, in ms, of a local task that sleeps briefly and often (_PAGING) on CPU 0 beside 3 hogs of a job."""
     with (
         job("hogs") as cgroup,
         loaded(credit=credit),
@@ -72,7 +72,7 @@ def _paging_ms(credit: str) -> int:
 
 
 def rest_of_a_turn_is_credit() -> None:
-    """A local task out of credit that waits for its pages, 0.4 ms each, does not wait for all others at each."""
+    """A local task without credit that waits 0.4 ms for each page does not wait for all other tasks at each page."""
     took, plain = _paging_ms("on"), _paging_ms("off")
     ktap.note(f"100 pages in {took} ms; credit off {plain} ms")
     ktap.measured(plain > 3_000, f"without credit 100 pages took {plain} ms only: 3 quanta each are 6,000 ms")
@@ -101,7 +101,7 @@ def nice_scales_the_quantum() -> None:
 
 
 def kernel_thread_keeps_its_quantum() -> None:
-    """A kernel thread at nice 19 works on beside six hogs: while it makes a huge page it is an RCU reader."""
+    """A kernel thread at nice 19 works on beside six hogs, because it is an RCU reader while it makes a huge page."""
     pause, made = _KHUGEPAGED / "scan_sleep_millisecs", _KHUGEPAGED / "pages_collapsed"
     before = pause.read_text()
     with online(1, False), loaded(), spawned("python3", "-c", _SMALL_PAGES) as memory:
@@ -124,7 +124,7 @@ def kernel_thread_keeps_its_quantum() -> None:
 
 
 def _khugepaged() -> tuple[float, int]:
-    """CPU time the kernel's maker of huge pages used, in ms, and how often it was scheduled."""
+    """CPU time of khugepaged, in ms, and the number of times that it was scheduled."""
     comm = next(path for path in Path("/proc").glob("[0-9]*/comm") if path.read_text() == "khugepaged\n")
     ran_ns, _, turns = map(int, comm.with_name("schedstat").read_text().split())
     return ran_ns / 1e6, turns
@@ -145,13 +145,13 @@ def idle_cpus_take_waiting_tasks() -> None:
         time.sleep(1)
         queued = [scheduler.snapshot(cpu)["queued"] for cpu in range(cpus)]
     ktap.note(f"waiting by CPU: {queued}")
-    ktap.measured(max(queued) <= 2, f"tasks wait {queued} by CPU: nobody took those of the longest queue")
+    ktap.measured(max(queued) <= 2, f"tasks wait {queued} by CPU: no CPU took tasks from the longest queue")
 
 
 def quiet_again() -> None:
-    """Once nobody asks for its order, a queue of tasks that never sleep goes back to the cheap way."""
+    """Once no task needs the order, a queue of tasks that never sleep goes back to the cheap way."""
     hog = ktap.program("hog")
-    # with another CPU on line: it would ask for tasks to take, and they would wait where it can
+    # with another CPU on line, this CPU would look for tasks, and tasks would wait where it can take them
     with online(1, False), loaded() as scheduler, spawned(hog, "4", cpu=0):
         scheduler.write_knobs(trace=1)
         ktap.until(lambda: scheduler.snapshot(0)["queued"] >= 2, "tasks wait in the ordered queue")
@@ -160,7 +160,7 @@ def quiet_again() -> None:
 
 
 def _stays_empty(scheduler: Scheduler) -> bool:
-    """Does nobody wait in CPU 0's ordered queue for half a second? Four hogs would, at every tick."""
+    """Whether no task waits in CPU 0's ordered queue for half a second. Four hogs would wait there, at every tick."""
     for _ in range(10):
         if scheduler.snapshot(0)["queued"]:
             return False
@@ -169,7 +169,7 @@ def _stays_empty(scheduler: Scheduler) -> bool:
 
 
 def displaced_keeps_its_quantum() -> None:
-    """One that an interactive task displaces again and again has all of its quantum."""
+    """A task that an interactive task displaces again and again has all of its quantum."""
     with (
         job("hogs") as cgroup,
         loaded(quantum_ms=_QUANTUM_MS) as scheduler,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The local user: comes with a key or a line typed into a terminal, goes after local_idle_s, and can be forced."""
+"""The local user: present from a key or a typed line on, gone after local_idle_s, and forced by a knob."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _user() -> Any:
 
 
 def comes_and_goes() -> None:
-    """Nobody at first; a key makes one at once; without another one they are gone after local_idle_s."""
+    """No user at first; a key makes a user present at once; without keys the user is gone after local_idle_s."""
     with agent("local_idle_s=600", policy="ccs", sensors=True), following("status", "--follow") as heard:
 
         def told(words: str) -> int:
@@ -47,7 +47,7 @@ def comes_and_goes() -> None:
 
 
 def terminal_and_knob() -> None:
-    """A line typed into a terminal makes one; the knob forces either; without sensors nobody is seen."""
+    """A line typed into a terminal makes a user present; the knob forces both states; no sensors, no user."""
     with agent("local_idle_s=600", policy="ccs", sensors=True):
         master, slave = pty.openpty()
         os.write(slave, b"output is no input\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The room in which schedulers are compared (ctl/demo/room.py): the same for all, whatever idles beside them."""
+"""The room for comparisons of schedulers (ctl/demo/room.py): equal for all, whatever programs idle beside them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.kselftest.node import spawned
 
 
 def what_idles_goes_out() -> None:
-    """What idles is pushed out to swap, though nearly all pages of files are mapped."""
+    """Idle programs are pushed out to swap, though nearly all pages of files are mapped."""
     if not kb_of("/proc/meminfo", "SwapTotal"):
         raise ktap.Skip("needs swap: vm/run --swap 512")
     size_kb = 48 << 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The scheduler, jobs and programs that in-guest tests work with; everything is undone on the way out."""
+"""The scheduler, jobs and programs of in-guest tests; context managers undo each change."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ __all__ = [
 ]
 
 _SENSORS = Sensors()  # compiled once and attached once in a test file: that takes ten seconds, and two more
-_AT_ONCE = 64  # decisions that are read before they count: who waits for some few ends the recording soon
+_AT_ONCE = 64  # decisions read before they count: a test that waits for a few decisions ends its recording soon
 ENDLESS = "3600"  # seconds a load program runs: past the end of the test, which kills it
 OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
 
 
 def state() -> str:
-    """What the kernel says of sched_ext: "enabled", "disabled"..."""
+    """The kernel's state of sched_ext: "enabled", "disabled"..."""
     return Path("/sys/kernel/sched_ext/state").read_text().strip()
 
 
 def disabled() -> bool:
-    """Is the kernel back on its own scheduler?"""
+    """Whether the kernel is back on its own scheduler."""
     return state() == "disabled"
 
 
@@ -68,7 +68,7 @@ def loaded(name: str = "csm", *, watchdog_ms: int = 30000, key_shift: int = 32, 
 
 @contextmanager
 def sensing(*which: str) -> Iterator[Sensors]:
-    """These sensors, and what they share with the scheduler pinned. They run on until the test file ends."""
+    """These sensors, with their maps shared with the scheduler pinned. They run on until the test file ends."""
     _SENSORS.start(which)
     _SENSORS.pin()
     try:
@@ -89,14 +89,14 @@ def _load(groups: JobCgroups, wanted: dict[str, Any], name: str, watchdog_ms: in
 
 
 def mismatches(decisions: list[dict[str, Any]]) -> list[str]:
-    """The decisions that the reference takes otherwise, in words. Truncated ones cannot be asked."""
+    """The decisions that differ from the reference, in words. Truncated records are left out."""
     whole = [one for one in decisions if not one.get("truncated") and one["cause"] != PUT_BACK]
     return [wrong for decision in whole if (wrong := mismatch(from_json(decision)))]
 
 
 @contextmanager
 def job(jid: str) -> Iterator[Path]:
-    """A job's cgroup; whatever is left in it is killed."""
+    """A job's cgroup; its remaining processes are killed in the end."""
     groups = JobCgroups()
     groups.prepare()
     path = groups.create(jid)
@@ -112,7 +112,7 @@ def job(jid: str) -> Iterator[Path]:
 
 @contextmanager
 def spawned(*command: str, cgroup: Path | None = None, cpu: int | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A program, in a job and on one CPU if asked; killed in the end with all it started."""
+    """A program, in a job and on one CPU if requested; killed in the end with its children."""
 
     def enter() -> None:
         if cgroup:
@@ -147,7 +147,7 @@ def online(cpu: int, up: bool) -> Iterator[None]:
 
 
 def insertions(scheduler: Scheduler, seconds: float) -> int:
-    """How many tasks are inserted in this time, once what was set before has had 0.3 s to be felt."""
+    """The number of insertions in this time, 0.3 s after the last change of settings."""
     time.sleep(0.3)
     before = scheduler.stats()["insertions"]
     time.sleep(seconds)
@@ -194,14 +194,14 @@ class Recorder:
 
     @property
     def count(self) -> int:
-        """How many were recorded so far."""
+        """The number of recorded decisions so far."""
         return len(self._raw)
 
     @property
     def decisions(self) -> list[dict[str, Any]]:
-        """What was recorded, oldest first."""
+        """The recorded decisions, oldest first."""
         return [trace.decode(record) for record in self._raw]
 
     def first(self, count: int) -> list[dict[str, Any]]:
-        """The first so many of what was recorded."""
+        """The first so many recorded decisions."""
         return [trace.decode(record) for record in self._raw[:count]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Overload: decided from what memory does, while a real working set does not fit; and ordering by what is on swap."""
+"""Overload: the verdict while a real working set does not fit; and the order by pages on swap."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _meminfo(name: str) -> int:
 
 
 def fewer_pages_on_swap_go_ahead() -> None:
-    """flt=probability: the per mille of a process's pages on swap, and who has fewer there overtakes"""
+    """flt=probability: FLT is the per mille of a process's pages on swap; a process with fewer overtakes"""
     _needs_swap()
     spin = (sys.executable, "-c", _SPIN)
     with (
@@ -84,7 +84,7 @@ def fewer_pages_on_swap_go_ahead() -> None:
     ktap.expect(resident.pid in passed, True, f"the resident job overtakes the swapped one ({passed} did)")
     overtook = [one for one in decisions if one["task"]["tid"] == swapped.pid and resident.pid in one["overtaken"]]
     ktap.expect(overtook, [], "overtakes by the swapped job")
-    ktap.expect(mismatches(decisions[:200]), [], "decisions that the reference takes otherwise")
+    ktap.expect(mismatches(decisions[:200]), [], "decisions that differ from the reference")
 
 
 def _held(*spinners: subprocess.Popen[str]) -> None:

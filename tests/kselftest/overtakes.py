@@ -18,7 +18,7 @@ _UNREAD = "import socket; a, b = socket.socketpair(); a.send(b'.'); print(flush=
 
 
 def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
-    """Largest de of local and of parallel tasks under stress, and how many overtakes there were."""
+    """Largest de of local and of parallel tasks under stress, and the number of overtakes."""
     mix = ktap.program("mix")
     with (
         job("bound") as cgroup,
@@ -40,15 +40,15 @@ def de_stays_below_mno() -> None:
     for mnol, mnod, rule in ((1, 3, "csm-bounded"), (2, 1, "ccs"), (2, 2, "sdca")):
         local, parallel, overtakes = _largest_de(mnol, mnod, rule)
         ktap.note(f"{rule} mnol {mnol} mnod {mnod}: de local {local}, parallel {parallel}; {overtakes} overtakes")
-        ktap.measured(overtakes > 0, f"{rule}: nobody was overtaken, the test shows nothing")
+        ktap.measured(overtakes > 0, f"{rule}: no task was overtaken, so the test shows nothing")
         assert local <= mnol, f"{rule}: a local task has de {local}, MNOL is {mnol}"
         assert parallel <= mnod, f"{rule}: a parallel task has de {parallel}, MNOD is {mnod}"
 
 
 def local_task_runs_among_fifty() -> None:
-    """A local task among 50 message-driven ones waits no longer than MNO allows."""
+    """A local task among 50 message-driven tasks waits no longer than MNO allows."""
     mix, turns = ktap.program("mix"), ktap.program("turns")
-    ahead = 2 * _PAIRS + 3 + 2  # all that may be there before it, and MNOL overtakes, a quantum each
+    ahead = 2 * _PAIRS + 3 + 2  # all tasks that may be before it, and MNOL overtakes, a quantum each
     bound = ahead * (_QUANTUM_MS + _TICK_MS)
     with (
         job("many") as cgroup,
@@ -67,7 +67,7 @@ def local_task_runs_among_fifty() -> None:
 
 
 def top_keeps_the_cpu() -> None:
-    """Whom a message leads to the top keeps the CPU beyond its quantum, as CSM Alg. 1 l.5 has it, up to top_ms."""
+    """A task that a message leads to the top keeps the CPU beyond its quantum (CSM Alg. 1 l.5), up to top_ms."""
     turns = ktap.program("turns")
     with (
         job("top") as cgroup,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Under prio tasks of jobs are always ahead of local ones, and still neither a local task nor the kernel is starved."""
+"""Under prio tasks of jobs are always ahead of local tasks, and still neither a local task nor the kernel starves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def jobs_come_first() -> None:
-    """Tasks of a job share the CPU among themselves; a local task that computes has a turn each starve_ms."""
+    """Tasks of a job share the CPU among themselves; a computing local task has a turn each starve_ms."""
     hog = ktap.program("hog")
     with (
         job("first") as cgroup,
@@ -46,7 +46,7 @@ def jobs_come_first() -> None:
 
 
 def wakes_to_the_cpu() -> None:
-    """A task of a job that wakes displaces a local one at once, one that has slept longer than it ran included."""
+    """A waking task of a job displaces any local task at once, also a local task with credit."""
     hog, lateness = ktap.program("hog"), ktap.program("lateness")
     with (
         job("sleeper") as cgroup,
@@ -62,7 +62,7 @@ def wakes_to_the_cpu() -> None:
 
 
 def nobody_calls_the_watchdog() -> None:
-    """Local tasks beside one of a job that never sleeps: whatever starve_ms says, the watchdog does not end it."""
+    """Beside a task of a job that never sleeps, the watchdog ends the scheduler at no value of starve_ms."""
     hog, turns = ktap.program("hog"), ktap.program("turns")
     watchdog_s = 4
     with (
@@ -84,7 +84,7 @@ def nobody_calls_the_watchdog() -> None:
 
 @contextmanager
 def _real_time() -> Iterator[None]:
-    """Be ahead of all that the scheduler has, without what is started meanwhile."""
+    """Run this process ahead of all tasks of the scheduler, but not the programs that it starts."""
     os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     try:
         yield
@@ -93,7 +93,7 @@ def _real_time() -> Iterator[None]:
 
 
 def the_kernel_goes_on() -> None:
-    """Kernel threads are not held back: RCU's, which may run anywhere, ends its grace periods beside greedy jobs."""
+    """Kernel threads are not held back: RCU's thread ends its grace periods beside greedy jobs."""
     hog = ktap.program("hog")
     with job("everywhere") as cgroup, loaded("prio", starve_ms=10000) as scheduler, _real_time(), ExitStack() as stack:
         hogs = [stack.enter_context(spawned(hog, "1", cgroup=cgroup, cpu=cpu)) for cpu in range(os.cpu_count() or 1)]

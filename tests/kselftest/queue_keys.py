@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Keys keep the order: when they run out the queue is renumbered, and no two tasks that wait get the same."""
+"""Keys keep the order: the queue is renumbered when keys run out, and no two waiting tasks have the same key."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ while True:
 
 
 def _disorders(decisions: list[dict[str, Any]]) -> list[str]:
-    """Where the queue of CPU 0 was not what the decision before had left, in words. Nobody steals from it."""
+    """The places at which the queue of CPU 0 was not as the decision before had left it, in words. No CPU steals from
+    it."""
     chain = Chain()
     found = [wrong for one in decisions if one["cpu"] == 0 for wrong in chain.follow(from_json(one))]
     return found + chain.ran_early
@@ -79,7 +80,7 @@ def order_survives_renumbering() -> None:
             time.sleep(3)
         stats = scheduler.stats()
     ktap.note(f"{stats['gaps']} gaps, {stats['renumbers']} renumberings, {len(recorder.decisions)} decisions")
-    ktap.measured(stats["renumbers"] > 0, "no queue was renumbered, the test shows nothing")
+    ktap.measured(stats["renumbers"] > 0, "no queue was renumbered, so the test shows nothing")
     _expect_in_order(recorder.decisions)
 
 
@@ -105,7 +106,7 @@ def a_task_without_a_key_is_recorded_where_it_stands() -> None:
 
 @contextmanager
 def _displaced_again_and_again() -> Iterator[Scheduler]:
-    """CPU 0 with tasks of a job that wake two at a time and displace a local one, under rule prio."""
+    """CPU 0 with tasks of a job that wake two at a time and displace a local task, under rule prio."""
     with (
         tempfile.TemporaryDirectory() as made,
         job("keys") as cgroup,
@@ -125,7 +126,7 @@ def _displaced_again_and_again() -> Iterator[Scheduler]:
 
 
 def the_displaced_keeps_its_place() -> None:
-    """Who wakes beside the one that displaces the running task does not take the key kept for that task."""
+    """A task that wakes beside the displacing task does not take the key kept for the displaced task."""
     with _displaced_again_and_again() as scheduler:
         with Recorder(scheduler) as recorder:
             time.sleep(2)
@@ -138,7 +139,7 @@ def the_displaced_keeps_its_place() -> None:
 
 
 def records_name_their_knobs() -> None:
-    """Each record has the knobs of its time, also the first, and also of a task that was put back."""
+    """Each record has the knobs of its time, also the first record, and also the record of a put-back task."""
     began = 0
     with _displaced_again_and_again() as scheduler:
         for mno in range(2, 22):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Each insert rule orders the ready queue as the plain reference says, seen in the running kernel."""
+"""Each insert rule orders the running kernel's ready queue as the plain reference does."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tests.kselftest import ktap
 from tests.kselftest.node import ENDLESS, Recorder, job, loaded, mismatches, spawned
 
 _SECONDS = 60.0  # per rule, at most; an idle host needs one
-_STARVE_MS = 10  # rule prio lets whoever records have a turn that often
-_MOST = 100  # decisions that are taken again: an emulated CPU needs a second for them; `just replay` takes them all
+_STARVE_MS = 10  # rule prio gives the recording process a turn that often
+_MOST = 100  # decisions that are replayed: an emulated CPU needs a second for them; `just replay` replays all
 
 
 def _recorded(scheduler: Scheduler, rule: str) -> Recorder:
-    """As many decisions as are taken again, or more."""
+    """At least as many decisions as are replayed."""
     with Recorder(scheduler) as recorder:
         ktap.until(lambda: recorder.count >= _MOST, f"{rule}: {_MOST} decisions", _SECONDS)
     return recorder
 
 
 def _ordered(overload: str) -> None:
-    """Every rule in turn under stress; each recorded decision is taken again by the reference."""
+    """Every rule in turn under stress; the reference replays each recorded decision."""
     mix = ktap.program("mix")
     recorders: dict[str, Recorder] = {}
     with (
@@ -47,7 +47,7 @@ def ordered_while_memory_fits() -> None:
 
 
 def ordered_when_overloaded() -> None:
-    """Each rule orders as the reference when memory is overloaded."""
+    """Each rule orders as the reference while memory is overloaded."""
     _ordered("on")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs every in-guest test file, merges their KTAP into one, and ends with a line that says how many passed.
+"""Run every in-guest test file, merge the KTAP, and end with a line that counts the passed tests.
 
-A test file is an executable *.py of this directory. What it says is believed only if it adds up: a plan that is kept,
-an exit status that agrees with the results, an end before its time. Test files run one after the other: each wants the
-machine, and the one scheduler the kernel has, to itself.
+A test file is an executable *.py of this directory. Its results count only if they are consistent: the plan is kept,
+the exit status agrees with the results, and the file ends in time. Test files run one after the other, because each
+needs the machine and the kernel's only scheduler for itself.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _PLAN = re.compile(r"1\.\.(\d+)$")
 
 @dataclass
 class Outcome:
-    """What became of one test file."""
+    """The outcome of a test file."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    again: int = 0  # how often a test, or a part of one, measured again
-    problems: list[str] = field(default_factory=list)  # why its results are not to be believed
+    again: int = 0  # number of repeated measurements
+    problems: list[str] = field(default_factory=list)  # why its results do not count
 
     @property
     def ok(self) -> bool:
-        """All it ran passed, and it adds up."""
+        """Whether all its tests passed, and the results are consistent."""
         return not self.failed and not self.problems
 
 
@@ -56,7 +56,7 @@ class Parser:
         self._results = 0
 
     def line(self, text: str) -> None:
-        """Take one line; diagnostics and what is indented (subtests) are nobody's result."""
+        """Read a line; diagnostics and indented lines (subtests) are no results."""
         self.outcome.again += text.startswith(f"# {AGAIN}")
         if text.startswith((" ", "\t", "#")) or not text:
             return
@@ -101,7 +101,7 @@ class Parser:
 
 
 def find_tests(directory: Path, names: Sequence[str] = ()) -> list[Path]:
-    """The test files, sorted; only the named ones if names are given. Raises ValueError for a name there is not."""
+    """The test files, sorted; only the named files if names are given. Raises ValueError for an unknown name."""
     found = {path.stem: path for path in sorted(directory.glob("*.py")) if os.access(path, os.X_OK)}
     unknown = [name for name in names if name.removesuffix(".py") not in found]
     if unknown:
@@ -110,7 +110,7 @@ def find_tests(directory: Path, names: Sequence[str] = ()) -> list[Path]:
 
 
 def _lines(process: subprocess.Popen[bytes], end: float) -> Iterator[str]:
-    """What a process writes, line by line, until it closes its output or its time is over."""
+    """The output of a process, line by line, until it closes its output or its time is over."""
     assert process.stdout
     rest = b""
     with selectors.DefaultSelector() as selector:
@@ -126,7 +126,7 @@ def _lines(process: subprocess.Popen[bytes], end: float) -> Iterator[str]:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """The test and what it started, before the next one: a leftover would disturb that."""
+    """Kill the test and its children before the next test, which a leftover would disturb."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -134,7 +134,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _run_one(test: Path, timeout: float) -> Outcome:
-    """Run one test file, printing what it says indented, as subtests are."""
+    """Run a test file, and print its output indented, as subtests."""
     parser = Parser()
     process = subprocess.Popen(
         [str(test)],
@@ -174,7 +174,7 @@ def _run_all(tests: Iterable[Path], timeout: float) -> bool:
         total.passed += outcome.passed
         total.skipped += outcome.skipped
         total.again += outcome.again
-        total.failed += outcome.failed or bool(outcome.problems)  # a file that does not add up is a failure too
+        total.failed += outcome.failed or bool(outcome.problems)  # an inconsistent file is a failure, too
         good = good and outcome.ok
         for problem in outcome.problems:
             print(f"# {test.stem}: {problem}")
@@ -189,11 +189,11 @@ def _run_all(tests: Iterable[Path], timeout: float) -> bool:
 def main(argv: list[str] | None = None) -> int:
     """Entry point of tests/kselftest/run."""
     parser = argparse.ArgumentParser(
-        prog="tests/kselftest/run", description="Run the in-guest tests, all or those named."
+        prog="tests/kselftest/run", description="Run all in-guest tests, or the named tests."
     )
     parser.add_argument("--timeout", type=float, default=_TIMEOUT_S, help="seconds for one file (default %(default)g)")
     parser.add_argument("--directory", type=Path, default=_HERE, help=argparse.SUPPRESS)
-    parser.add_argument("--but", action="store_true", help="run all but those named")
+    parser.add_argument("--but", action="store_true", help="run all tests but the named")
     parser.add_argument("names", nargs="*", metavar="NAME", help="test files, without .py")
     options = parser.parse_args(argv)
     try:

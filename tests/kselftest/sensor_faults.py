@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""FLT: the major faults that the sensors count are the kernel's own, to the last one. Needs swap with I/O."""
+"""FLT: the sensors' counts of major faults agree exactly with the kernel's counts. Needs swap with I/O."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _quiet(sensors: Sensors, tid: int) -> tuple[int, Observation]:
 
 
 def swap_ins_counted() -> None:
-    """each swap-in is one major fault and one swap-in, and all are counted"""
+    """each page from swap counts as one major fault and one swap-in"""
     with _faulter() as (sensors, faulter):
         faulter.do("out 40")
         before, first = _quiet(sensors, faulter.pid)
@@ -171,7 +171,7 @@ def threads_apart() -> None:
 
 
 def exec_by_a_thread() -> None:
-    """a thread that calls execve() is known by the number it takes over"""
+    """a thread that calls execve() is known by the number that it takes over"""
     with _faulter() as (sensors, faulter):
         faulter.do("swap 3")
         tid, _, _ = faulter.do("thread 5")

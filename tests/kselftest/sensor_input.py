@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""User input: keys, mouse and terminal are seen, each as what it is; a program's output is not."""
+"""User input: keys, mouse and terminal are seen, each as its own kind; a program's output is not."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def keyboard() -> Path:
 
 
 def press(keyboard: Path, key: int) -> None:
-    """Press and release a key of a device: the kernel takes it from there as from its driver."""
+    """Press and release a key of a device, which the kernel handles as a key of the driver."""
     with keyboard.open("wb", buffering=0) as device:
         for value in (1, 0):
             device.write(_EVENT.pack(0, 0, _KEY, key, value) + _EVENT.pack(0, 0, _SYN, 0, 0))
 
 
 def key_press() -> None:
-    """a key press is seen as the keyboard's, with its time"""
+    """a key press is seen as input of the keyboard, with its time"""
     with _sensors() as sensors:
         before = time.monotonic_ns()
         press(keyboard(), _KEY_A)
@@ -65,7 +65,7 @@ def key_press() -> None:
 
 
 def nothing_is_nothing() -> None:
-    """no input, and a key the device does not have, are nothing"""
+    """a write without input, and a key that the device does not have, do not count"""
     with _sensors() as sensors:
         press(keyboard(), 0x2FE)
         time.sleep(0.2)
@@ -73,7 +73,7 @@ def nothing_is_nothing() -> None:
 
 
 def terminal_input() -> None:
-    """what is typed into a pty is terminal input"""
+    """a line typed into a pty is terminal input"""
     with _sensors() as sensors:
         master, slave = pty.openpty()
         before = time.monotonic_ns()
@@ -86,7 +86,7 @@ def terminal_input() -> None:
 
 
 def output_is_no_input() -> None:
-    """what a program prints on a pty is not input"""
+    """a program's output on a pty is not input"""
     with _sensors() as sensors:
         master, slave = pty.openpty()
         os.write(slave, b"x" * 100)

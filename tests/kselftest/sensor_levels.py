@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""COM: the levels are what the sockets hold, exactly, and are charged to the thread that owns or last received."""
+"""COM: the levels are exactly the sockets' messages, and count for the thread that owns or last received."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Levels = Callable[[], tuple[int, int]]
 
 @contextlib.contextmanager
 def _sensors() -> Iterator[tuple[Sensors, Levels]]:
-    """Sensors for sockets, and a function that tells this thread's (received, sent) levels."""
+    """Sensors for sockets, and a function that returns this thread's (received, sent) levels."""
     with sensing("sockets") as sensors:
         yield sensors, lambda: _levels(sensors, threading.get_native_id())
 
@@ -60,7 +60,7 @@ def _run(command: str) -> None:
 
 
 def udp_exact() -> None:
-    """UDP, IPv4 and IPv6: N unread packets are N, each one read takes one off"""
+    """UDP, IPv4 and IPv6: N unread packets count as N, and each read takes off 1"""
     with _sensors() as (_, levels):
         for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
             a, b = _udp_pair(family, host)
@@ -79,7 +79,7 @@ def udp_exact() -> None:
 
 
 def unix_exact() -> None:
-    """Unix stream, dgram and seqpacket: N unread messages are N, on either end"""
+    """Unix stream, dgram and seqpacket: N unread messages count as N, on either end"""
     with _sensors() as (_, levels):
         for name, kind in _UNIX.items():
             a, b = socket.socketpair(socket.AF_UNIX, kind)
@@ -101,7 +101,7 @@ def unix_exact() -> None:
 
 
 def sender_gone() -> None:
-    """Unix: what a closed sender left counts until it is read"""
+    """Unix: messages of a closed sender count until they are read"""
     with _sensors() as (_, levels):
         for name, kind in _UNIX.items():
             a, b = socket.socketpair(socket.AF_UNIX, kind)
@@ -116,7 +116,7 @@ def sender_gone() -> None:
 
 
 def dgram_from_many() -> None:
-    """Unix dgram: each of several senders has what it sent, a new connection drops the rest"""
+    """Unix dgram: each of several senders has its own messages; a new connection drops the rest"""
     with _sensors() as (_, levels), contextlib.ExitStack() as stack:
         receiver, first, second = (
             stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) for _ in range(3)
@@ -153,7 +153,7 @@ def tcp_receive() -> None:
 
 
 def tcp_send() -> None:
-    """TCP: what is not acknowledged is the send level, as in tcp_info"""
+    """TCP: unacknowledged segments are the send level, as in tcp_info"""
     with _sensors() as (_, levels):
         a, b = _tcp_pair(socket.AF_INET, "127.0.0.1")
         _run("tc qdisc add dev lo root netem delay 1s")
@@ -173,7 +173,7 @@ def tcp_send() -> None:
 
 
 def tcp_full() -> None:
-    """TCP: what does not fit into the peer's window waits in the send level"""
+    """TCP: segments beyond the peer's window wait in the send level"""
     with _sensors() as (_, levels):
         a, b = _tcp_pair(socket.AF_INET, "127.0.0.1")
         a.setblocking(False)
@@ -188,7 +188,7 @@ def tcp_full() -> None:
 
 
 def _drained(s: socket.socket) -> int:
-    """Read what there is; the number of bytes."""
+    """Read all present bytes; returns their number."""
     total = 0
     with contextlib.suppress(BlockingIOError):
         while data := s.recv(1 << 20):
@@ -233,7 +233,7 @@ def listener_has_none() -> None:
 
 
 def last_receiver_owns() -> None:
-    """A socket is charged to the thread that last received on it, and to the main thread once that is gone"""
+    """A socket counts for the thread that last received on it, and for the main thread once this thread is gone"""
     with _sensors() as (sensors, levels):
         a, b = _udp_pair(socket.AF_INET, "127.0.0.1")
         received, go_on = threading.Event(), threading.Event()
@@ -263,7 +263,7 @@ def last_receiver_owns() -> None:
 
 
 def owner_killed() -> None:
-    """A socket whose owner was killed counts for nobody, then for who receives on it"""
+    """A socket whose owner was killed counts for no thread, then for the thread that receives on it"""
     with _sensors() as (sensors, levels):
         a, b = _udp_pair(socket.AF_INET, "127.0.0.1")
         before = levels()
@@ -287,7 +287,7 @@ def owner_killed() -> None:
 
 
 def left_lying() -> None:
-    """A message that its task ran past without a look no longer counts, the next one does; a sleeper's does"""
+    """A message left unread by a computing task no longer counts; a later message and a sleeper's message do"""
     with _sensors() as (sensors, levels), contextlib.ExitStack() as stack:
         a, b = (stack.enter_context(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
         a.send(b"x")
@@ -308,7 +308,7 @@ def left_lying() -> None:
 
 
 def lost_events() -> None:
-    """What probes have missed is right after the next sweep, what was closed unseen is forgotten after the third"""
+    """Missed changes are corrected by the next sweep; a socket closed unseen is forgotten after the third"""
     with _sensors() as (sensors, levels), contextlib.ExitStack() as stack:
         a, b = (stack.enter_context(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
         known = set(sensors.sockets())

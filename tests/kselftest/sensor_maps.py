@@ -22,7 +22,7 @@ _MAPS = ("obs", "socks", "input")
 
 
 def _ids() -> set[int]:
-    """Numbers of the shared maps that this process, which has sensors and scheduler, holds open."""
+    """Ids of the shared maps that this process holds open; it has sensors and scheduler."""
     found = set()
     for info in list(Path("/proc/self/fdinfo").iterdir()):
         text = info.read_text() if info.exists() else ""  # the directory's own is gone by now
@@ -33,7 +33,7 @@ def _ids() -> set[int]:
 
 
 def _observe_one_packet() -> None:
-    """One unread packet is one."""
+    """Check that one unread packet counts as one."""
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     a.send(b"x")
     seen = _SENSORS.observation(os.getpid())
@@ -43,7 +43,7 @@ def _observe_one_packet() -> None:
 
 
 def sensors_first() -> None:
-    """sensors first: the scheduler takes their maps"""
+    """sensors first: the scheduler takes the sensors' maps"""
     _SENSORS.start()
     try:
         with loaded():
@@ -54,7 +54,7 @@ def sensors_first() -> None:
 
 
 def scheduler_first() -> None:
-    """scheduler first: the sensors take its maps, and again after off and on"""
+    """scheduler first: the sensors take the scheduler's maps, and again after off and on"""
     with loaded():
         for _ in range(2):
             _SENSORS.start()
@@ -66,7 +66,7 @@ def scheduler_first() -> None:
 
 
 def each_alone() -> None:
-    """each sensor runs alone, and what it wrote goes with it"""
+    """each sensor runs alone, and its observations go with it"""
     for sensor in ("faults", "sockets", "input"):
         _SENSORS.start({sensor})
         try:
@@ -85,7 +85,7 @@ def each_alone() -> None:
 
 
 def stale_is_cleared() -> None:
-    """what a killed predecessor left in the pinned maps is cleared at start"""
+    """the leftovers of a killed predecessor in the pinned maps are cleared at start"""
     ready, tell = os.pipe()
     child = os.fork()
     if not child:

@@ -32,7 +32,7 @@ def _alive(tid: int) -> bool:
 
 
 def _left(sensors: Sensors, known: set[int]) -> dict[int, Socket]:
-    """Sockets that are not known from before; they get 30 s to go: RCU destroys them, TCP may linger.
+    """Sockets not known from before; they get 30 s to go, because RCU destroys them and TCP may linger.
 
     Sweeps come as often as the agent has them.
     """
@@ -47,7 +47,7 @@ def _left(sensors: Sensors, known: set[int]) -> dict[int, Socket]:
 
 
 def _no_drift(sensors: Sensors, protocol: str) -> None:
-    """Send the messages; then nothing of them may be left."""
+    """Send the messages; then no count and no entry may be left."""
     known = set(sensors.sockets())
     command = [program("messages", "-lpthread"), protocol, str(_COUNT), str(_ROUNDS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -13,7 +13,7 @@ from tests.kselftest.node import online, state
 
 
 def sensors_live() -> None:
-    """Sensors go off and on again while the scheduler runs, and survive a CPU's going and coming."""
+    """Sensors go off and on again while the scheduler runs, and survive a CPU that goes and comes."""
     began = time.monotonic()
     with agent(sensors=True):
         ktap.note(f"load with sensors took {time.monotonic() - began:.1f} s")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set_Memory: of two jobs that together do not fit beside a local user the larger is stopped; one that fits is safe."""
+"""Set_Memory: of two jobs that do not fit together beside a local user the larger is stopped; a job that fits is
+safe."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def _needs_swap() -> None:
 
 
 def _stress(size: int) -> tuple[str, ...]:
-    """A command that uses so many bytes all the time."""
+    """A command that uses this many bytes all the time."""
     return ("stress-ng", "--vm", "1", "--vm-bytes", str(size), "--vm-keep", "--vm-method", "incdec", "--quiet")
 
 
@@ -37,7 +38,7 @@ def _contract() -> Any:
 
 
 def _paged(seconds: float, pages: int = 0) -> float:
-    """Pages read from swap per second, from now on: for so long at least, and until there were so many."""
+    """Pages read from swap per second, from now on: for at least this time, and until this many pages."""
     first, began = sysinfo.vmstat()["pswpin"], time.monotonic()
     time.sleep(seconds)
     ktap.until(lambda: sysinfo.vmstat()["pswpin"] - first >= pages, f"{pages} pages are read from swap", 60)
@@ -45,7 +46,7 @@ def _paged(seconds: float, pages: int = 0) -> float:
 
 
 def larger_is_stopped_and_goes_on() -> None:
-    """The job with the largest RMS stops, its memory goes out, the other pages less; without the user it goes on."""
+    """The job with the largest RMS stops, its memory goes out, the other pages less; it goes on without the user."""
     _needs_swap()
     groups, available = JobCgroups(), sysinfo.meminfo()["MemAvailable"]
     # so different that the larger has more resident while both page; more than 1.3 times, and swap could not take it
@@ -83,7 +84,7 @@ def larger_is_stopped_and_goes_on() -> None:
 
 
 def pool_is_guaranteed() -> None:
-    """A job within its pool keeps its pages, though it sleeps and local tasks need more than all the others."""
+    """A job within its pool keeps its pages, though it sleeps and local tasks need more than all other memory."""
     _needs_swap()
     groups, available = JobCgroups(), sysinfo.meminfo()["MemAvailable"]
     size = available // 4

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set_Quantum: tasks of jobs get L of a quantum beside a local user, here or elsewhere, and locals what they had."""
+"""Set_Quantum: tasks of jobs get L of a quantum beside a local user, here or elsewhere; local tasks keep their
+quantum."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def local_user_leaves_l() -> None:
 
 
 def slowed_elsewhere() -> None:
-    """A job with a local user on another node gets L of a quantum here, another job all of it."""
+    """A job with a local user on another node gets L of a quantum here, another job a whole quantum."""
     with job("s") as slowed, job("f") as free, loaded("ccs", quantum_ms=_QUANTUM_MS, share_l=0.25) as scheduler:
         scheduler.slow_job(cgroup_id(slowed), True)
         scheduler.adjust(slowed_jobs=1)
@@ -62,7 +63,7 @@ def slowed_elsewhere() -> None:
 
 
 def nothing_is_withheld() -> None:
-    """With L = 0 a job's task still runs, by the least slice."""
+    """With L = 0 a job's task still runs, with the smallest slice."""
     with job("z") as cgroup, loaded("ccs", quantum_ms=_QUANTUM_MS, share_l=0) as scheduler:
         scheduler.adjust(local_user=1)
         share = _share(scheduler, cgroup)
@@ -87,7 +88,7 @@ def slow_nodes_have_long_quanta() -> None:
 
 
 def _told() -> dict[str, Any]:
-    """What status tells of quanta, once it tells of an epoch with the share that is set; other programs run in some."""
+    """The quanta in status, once status has an epoch with the set share; other programs run in some epochs."""
     achieved = []
     for _ in range(8):
         time.sleep(7)  # a whole epoch in which nothing else runs, ctl neither
@@ -99,7 +100,7 @@ def _told() -> dict[str, Any]:
 
 
 def told_and_switched() -> None:
-    """status tells what is set and what was achieved; knobs win over the policy's row, across a switch."""
+    """status has the set and the achieved share; knobs override the policy's row, across a switch."""
     hog = ktap.program("hog")
     with (
         agent("local_user=on", "share_l=0.25", f"quantum_ms={_QUANTUM_MS}", "epoch_ms=3000", policy="ccs"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A job of Slurm is a job, by its id, with nothing changed in its script; slurmstepd is no part of it."""
+"""A job of Slurm is a job by its id, with an unchanged script; slurmstepd is no part of the job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _threads(jid: str, part: str) -> set[int]:
 
 
 def _commands(jid: str) -> list[str]:
-    """What Slurm runs in a job."""
+    """The command that Slurm runs in a job."""
     with contextlib.suppress(OSError, LookupError):
         return sorted(Path(f"/proc/{tid}/comm").read_text().strip() for tid in _threads(jid, "user"))
     return []
@@ -61,19 +61,19 @@ def _frozen(jid: str) -> bool:
 
 
 def _asked(operation: str) -> list[dict[str, Any]]:
-    """What `ctl jobs` or `ctl tasks` prints, without starting a ctl: the emulator takes seconds for that."""
+    """The output of `ctl jobs` or `ctl tasks`, without starting a ctl, which takes the emulator seconds."""
     with protocol.Client(timeout=TIMEOUT) as client:
         answer: list[dict[str, Any]] = client.call(operation)
         return answer
 
 
 def _jobs() -> dict[str, tuple[str, str]]:
-    """Where each job comes from, and whose it is."""
+    """The origin and the user of each job."""
     return {row["jid"]: (row["from"], row["user"]) for row in _asked("jobs")}
 
 
 def _decided(jid: str) -> Iterator[dict[str, Any]]:
-    """Tasks in the kernel's decisions, while the job's slurmstepd is made to wake up where the job's tasks spin."""
+    """Tasks in the kernel's decisions, while the job's slurmstepd wakes up on the CPU where the job's tasks spin."""
     for tid in _threads(jid, "slurm"):
         os.sched_setaffinity(tid, {1})  # on an idle CPU nothing is decided
     end = time.monotonic() + ktap.PATIENCE * _LIMIT
@@ -87,7 +87,7 @@ def _decided(jid: str) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _spinning(place: str, owner: str = "root") -> Iterator[int]:
-    """A process that spins in this cgroup, of which the top is this user's; its pid. No Slurm is needed for that."""
+    """A process that spins in this cgroup, whose top belongs to this user; its pid. No Slurm is needed."""
     path, made = _CGROUPS, []
     for name in place.split("/"):
         (path / "cgroup.subtree_control").write_text("+cpu +memory")
@@ -111,7 +111,7 @@ def _removed(path: Path) -> bool:
 
 
 def names() -> None:
-    """What has the place and the names of Slurm's job is one; what has not, or is not root's, is local."""
+    """Cgroups with the place and the names of Slurm's jobs are jobs; others, or those not of root, are local."""
     places = {
         "system.slice/slurmstepd.scope/job_7/step_0/user/task_0": True,
         "system.slice/slurmstepd.scope/job_7/step_0/slurm": False,
@@ -135,7 +135,7 @@ def names() -> None:
 
 
 def _classes(jid: str) -> tuple[set[bool], set[bool]]:
-    """What the kernel takes a job's processes for, and its slurmstepd: parallel?"""
+    """Whether the kernel takes a job's processes, and its slurmstepd, for parallel."""
     inside, beside = _threads(jid, "user"), _threads(jid, "slurm")
     classes: tuple[set[bool], set[bool]] = set(), set()
     for task in _decided(jid):
@@ -148,7 +148,7 @@ def _classes(jid: str) -> tuple[set[bool], set[bool]]:
 
 
 def begun_after_load() -> None:
-    """slurmd is started after ctl load: its jobs are jobs, their processes parallel, slurmstepd is local."""
+    """slurmd starts after ctl load: Slurm's jobs are jobs, their processes parallel, slurmstepd is local."""
     if not slurm.installed():
         raise ktap.Skip("this image has no Slurm")
     with agent():
@@ -172,7 +172,7 @@ def begun_after_load() -> None:
 
 
 def stopped_and_let_go() -> None:
-    """ctl load finds the jobs there are; one is stopped, slurmstepd is not, and it goes on when the agent is killed."""
+    """ctl load finds running jobs; a stop leaves slurmstepd running, and ends when the agent is killed."""
     if not slurm.installed():
         raise ktap.Skip("this image has no Slurm")
     jobs = [slurm.sbatch(_SLEEP, "--ntasks=1") for _ in range(2)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A task of a job that polls or yields for a message that does not come waits; one that computes does not."""
+"""A task of a job that polls or yields without a message counts as waiting; a computing task does not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> 
 
 
 def waiting_uses_no_cpu() -> None:
-    """One that polls or yields for nothing leaves the CPU to others"""
+    """A task that polls or yields in vain leaves the CPU to others"""
     for policy, what in (("csm", "epoll"), ("csm", "poll"), ("csm", "select"), ("csm", "yield"), ("rr", "yield")):
         ktap.tried(partial(_leaves_the_cpu, policy, what))
 
@@ -49,14 +49,14 @@ def _leaves_the_cpu(policy: str, what: str) -> None:
 
 
 def two_wait_as_well_as_one() -> None:
-    """Two ranks that poll on one CPU leave it to others, and a change of knobs does not wait for them"""
+    """Two polling ranks on one CPU leave the CPU to others, and do not delay a change of knobs"""
     used, changed = _two_beside_a_hog()
     text = f"CPU s of two ranks that waited {_SECONDS} s and a hog: {used}; the knob took {changed} s"
     ktap.measured(sum(used[:2]) < 0.35 * _SECONDS and changed < 0.5, text)
 
 
 def _two_beside_a_hog() -> tuple[list[float], float]:
-    """CPU seconds of two ranks that wait and a hog, and how long a change of a knob takes."""
+    """CPU seconds of two waiting ranks and a hog, and the time that a change of a knob takes."""
     spin = ktap.program("spin")
     with (
         loaded("csm", sensors="on", overload="off") as scheduler,
@@ -76,7 +76,7 @@ def _two_beside_a_hog() -> tuple[list[float], float]:
 
 
 def computing_is_not_waiting() -> None:
-    """One that computes, and looks in between or is displaced, has its share and never waits"""
+    """A task that computes between polls, or is displaced, has its share and never counts as waiting"""
     # each ms: polls too far apart to be of one wait; each 0.4 ms: near enough, but too few (POLL_PAUSE in the mean)
     for what, compute_us in (("epoll", 1000), ("poll", 1000), ("select", 1000), ("epoll", 400)):
         rank, _ = _beside_a_hog(what, compute_us, "csm")
@@ -99,19 +99,19 @@ def computing_is_not_waiting() -> None:
 
 
 def off_is_off() -> None:
-    """spin_ms=0: nobody is taken to wait"""
+    """spin_ms=0: no task counts as waiting"""
     rank, _ = _beside_a_hog("epoll", 0, "csm", spin_ms=0)
     ktap.measured(rank > 0.35 * _SECONDS, f"{rank} s of CPU in {_SECONDS} s")
 
 
 def a_message_ends_it() -> None:
-    """A message for one that waits gets it the CPU at once, and a yield before its answer does not take it away"""
+    """A message gives a waiting task the CPU at once, and a yield before its answer does not take the CPU away"""
     for policy in ("dyn", "implicit"):
         _answered(policy)
 
 
 def _answered(policy: str) -> None:
-    """Messages for one that waits beside a hog."""
+    """Messages for a waiting task beside a hog."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     answers: list[float] = []
     with (
@@ -136,7 +136,7 @@ def _answered(policy: str) -> None:
     answers.sort()
     times = f"{answers[10] * 1e3:.1f} ms in the median, {answers[-1] * 1e3:.1f} at most"
     ktap.note(f"{policy}: answers after {times}; {waits} waits")
-    assert waits, f"{policy}: it was never taken to wait"
+    assert waits, f"{policy}: the task never counted as waiting"
     # at the tail, behind a hog that has half of its 1,000 ms left, an answer takes longer
     ktap.measured(answers[10] < 0.1, f"{policy}: half of the answers took longer than {answers[10] * 1e3:.0f} ms")
 
@@ -154,7 +154,7 @@ def _echo(cgroup: os.PathLike[str], end: socket.socket) -> None:
 
 
 def _deaf(cgroup: os.PathLike[str], end: socket.socket) -> None:
-    """Read one message, so that the socket is ours, and then compute; the others stay unread."""
+    """Read a message, so that the socket counts for this task, and then compute; the other messages stay unread."""
     os.sched_setaffinity(0, {0})
     with open(os.path.join(cgroup, "cgroup.procs"), "w") as procs:
         procs.write("0")
@@ -188,7 +188,7 @@ def implicit_leaves_the_ready_alone() -> None:
             finally:
                 os.kill(rank, signal.SIGKILL)
                 os.waitpid(rank, 0)
-    ktap.note(f"of 100 messages for one that computes, so many moved it: {moved}")
+    ktap.note(f"messages that moved a computing task, of 100: {moved}")
     ktap.measured(moved["dyn"] > 5, str(moved))
     ktap.expect(moved["implicit"], 0, "moves under implicit")
 

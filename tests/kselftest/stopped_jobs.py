@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A stopped job is never lost: however the agent ends, or is stopped itself, the job goes on and is not limited."""
+"""A stopped job goes on without limits when the agent ends, in any way, or is stopped itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _frozen(jid: str) -> bool:
 
 
 def _limits() -> list[str]:
-    """What is not as the kernel has it by itself."""
+    """The settings that differ from the kernel's own values."""
     unset = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
     return [
         f"{path.name}/{name}"
@@ -33,14 +33,14 @@ def _limits() -> list[str]:
 
 
 def _free(what: str) -> None:
-    """Both jobs run, nothing limits them."""
+    """Check that both jobs run without limits."""
     ktap.until(lambda: not _frozen("one") and not _frozen("two"), f"the stopped job goes on, {what}", 20)
     ktap.until(lambda: _limits() == [], f"nothing is limited, {what}")
 
 
 @contextlib.contextmanager
 def _two_jobs(policy: str = "poly") -> Iterator[int]:
-    """An agent and two jobs, of which one may run: the second is stopped. The agent's pid."""
+    """An agent and two jobs, with an MPL of 1: the second job is stopped. Gives the agent's pid."""
     with (
         agent("mpl=1", "epoch_ms=300", policy=policy) as pid,
         spawned("ctl", "run", "--job", "one", "--", "sleep", "1000") as one,
@@ -56,7 +56,7 @@ def _two_jobs(policy: str = "poly") -> Iterator[int]:
 
 
 def agent_is_told() -> None:
-    """The second job waits and is shown with its reason; it goes on with a knob, and when the first ends."""
+    """The second job waits and is shown with its reason; it goes on by a knob, and when the first job ends."""
     with _two_jobs():
         rows = {row["jid"]: (row["state"], row["why"]) for row in asked("jobs")}
         ktap.expect(rows, {"one": ("free", ""), "two": ("stopped", "2 jobs, 1 may run")}, "jobs")
@@ -73,7 +73,7 @@ def agent_is_told() -> None:
 
 
 def first_ends() -> None:
-    """When the first job ends the second goes on; a stopped job can be killed."""
+    """When the first job ends the second job goes on; a stopped job can be killed."""
     with agent("mpl=1", "epoch_ms=300", policy="poly"), spawned("ctl", "run", "--job", "a", "--", "sleep", "1000"):
         ktap.until((PARENT / "a").exists, "job a")
         with spawned("ctl", "run", "--job", "b", "--", "sleep", "1000"):
@@ -88,7 +88,7 @@ def first_ends() -> None:
 
 
 def memory_comes_back() -> None:
-    """What a stopped job had is pushed out, and is back when it goes on, though it sleeps; not when the agent ends."""
+    """A stopped job's memory is pushed out, and comes back when the job goes on, but not when the agent ends."""
     size, groups = 48 << 20, JobCgroups()
     holder = (sys.executable, "-c", f"import time; m = bytearray(b'x') * {size}; time.sleep(1000)")
     with (
@@ -117,7 +117,7 @@ def unloaded() -> None:
 
 
 def killed_and_started_again() -> None:
-    """kill -9 of the agent; the next one stops the job again, and an unload lets it go."""
+    """kill -9 of the agent: the next agent stops the job again, and an unload lets it go on."""
     with _two_jobs() as pid:
         os.kill(pid, signal.SIGKILL)
         _free("after kill -9")
@@ -140,7 +140,7 @@ def agent_stopped() -> None:
 
 
 def thrown_out() -> None:
-    """The kernel throws the scheduler out."""
+    """The kernel ends the scheduler."""
     with _two_jobs():
         Path("/proc/sysrq-trigger").write_text("S")
         ktap.until(disabled, "the kernel is on its own scheduler")

@@ -16,7 +16,7 @@ from tests.kselftest.node import spawned
 
 
 def decisions_are_traced() -> None:
-    """Trace gives as many decisions as asked for, as JSON and as records."""
+    """Trace gives the requested number of decisions, as JSON and as records."""
     hog = ktap.program("hog")
     with agent("quantum_ms=5"), spawned("ctl", "run", "--job", "h", "--", hog, "4"):
         lines = ctl("trace", "--json", "--count", "200").splitlines()
@@ -30,7 +30,7 @@ def decisions_are_traced() -> None:
 
 
 def slow_reader() -> None:
-    """A client that reads nothing, and one that sends half a line, hold up nobody."""
+    """A client that reads nothing, and a client that sends half a line, delay no other client."""
     hog = ktap.program("hog")
     with agent("quantum_ms=1"), spawned("ctl", "run", "--job", "h", "--", hog, "4"), contextlib.ExitStack() as stack:
         for line in (protocol.encode_request("trace"), b'{"v":1', protocol.encode_request("follow")):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* hog N [SECONDS]: N processes that do nothing but compute. */
+/* hog N [SECONDS]: N processes that only compute. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -5,8 +5,7 @@
  *   shared: two threads send on one end, two receive on the other;
  *   passed: the receiving end goes to another process by SCM_RIGHTS, whose two
  *           threads receive, while ours is closed;
- *   left:   messages nobody reads are sent in both directions, the receiving
- *           process is killed by SIGKILL, and our end is closed on top of them.
+ *   left:   messages are left unread in both directions, SIGKILL kills the receiver, our end is closed.
  * Prints "done", then waits for end of file on its standard input with all of
  * these sockets gone and itself alive.
  */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * mix SECONDS PAIRS [CGROUP.PROCS [US]]: a bit of everything that reaches a ready queue.
- * PAIRS pairs of tasks compute and exchange messages over stream and datagram
- * sockets, US microseconds at most at a time, reading late so that messages find their receiver queued; one task
- * takes major faults, one forks short children, one sleeps and works in turn.
+ * mix SECONDS PAIRS [CGROUP.PROCS [US]]: all kinds of events of a ready queue. PAIRS pairs of tasks compute and
+ * exchange messages over stream and datagram sockets, US microseconds at most at a time, reading late so that messages
+ * find their receiver queued; one task takes major faults, one forks short children, one sleeps and works in turn.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -38,7 +37,7 @@ static void compute(double seconds)
 		;
 }
 
-/* Late reader: drains when it feels like it, blocks now and then. */
+/* Late reader: it drains its socket at random times, and blocks now and then. */
 static void rank(int fd, unsigned int seed)
 {
 	char buf[64];

@@ -3,8 +3,8 @@
  * A rank that spins: spin WHAT SECONDS COMPUTE-US
  *
  * For SECONDS it computes COMPUTE-US and then does WHAT: "epoll", "poll" or "select" for a message that never comes,
- * without waiting; "yield"; or nothing for any other word. Prints the milliseconds of CPU time it got, and how often it
- * went round.
+ * without waiting; "yield"; or nothing for any other word. Prints its CPU time in milliseconds and the number of its
+ * rounds.
  */
 #include <poll.h>
 #include <sched.h>
