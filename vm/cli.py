@@ -16,8 +16,8 @@ from vm.host import VmError, need_programs
 
 __all__ = ["EXIT_STATUS", "add_options", "between", "build", "build_machine", "environment", "guarded", "run"]
 
-EXIT_STATUS = ("Exit status: the command's; 124: it did not end in time; 125: the guest died or ran out of memory; "
-               "2: wrong options.")
+EXIT_STATUS = ("Exit status: that of the command; 124: it did not end in time; 125: the guest died or ran out of "
+               "memory; 2: wrong options.")
 
 _MAX_CPUS = 64
 _MIN_MEMORY, _MAX_MEMORY = 128, 1 << 20  # MB
@@ -26,13 +26,13 @@ _MAX_LATENCY = 10_000  # ms
 
 def build(argv: list[str] | None = None) -> int:
     """Entry point of vm/build."""
-    parser = argparse.ArgumentParser(prog="vm/build", description="Build the image and what runs in it.")
+    parser = argparse.ArgumentParser(prog="vm/build", description="Build the image, the BPF objects and the init.")
     default = image.Source.from_environment()
     parser.add_argument("--mirror", default=default.mirror, metavar="URL",
                         help="Debian mirror (COSCHED_MIRROR; %(default)s)")
     parser.add_argument("--snapshot", default=default.snapshot, metavar="DATE",
                         help="a day of snapshot.debian.org, e.g. 20261101T000000Z (COSCHED_SNAPSHOT)")
-    parser.add_argument("--rebuild", action="store_true", help="make the image anew even when nothing changed")
+    parser.add_argument("--rebuild", action="store_true", help="build the image anew, even without changes")
     options = parser.parse_args(argv)
     return guarded(lambda: _build(image.Source(options.mirror, options.snapshot), options.rebuild))
 
@@ -71,11 +71,11 @@ def add_options(parser: argparse.ArgumentParser, cpus: int = 2, memory: int = 10
         help="a swap device, beside the memory, each request taking MS milliseconds of guest time")
     add("--icount", action="store_true", help="guest time counts instructions: timings repeat within 1 %%")
     add("--one-thread", action="store_true",
-        help="emulate all CPUs in one thread, in turns of up to 0.1 s; without it a kernel that patches itself often "
-        "dies of it, rarely, on a busy host")
-    add("--kernel", type=_file, metavar="PATH", help="another kernel: a bzImage or vmlinux, lib/modules beside it")
+        help="emulate all CPUs in one thread, in turns of up to 0.1 s; otherwise a kernel that patches itself often "
+        "dies, rarely, on a busy host")
+    add("--kernel", type=_file, metavar="PATH", help="another kernel: a bzImage or vmlinux, with lib/modules beside it")
     add("--timeout", type=_seconds, metavar="S", help="end the guest after S seconds, status 124")
-    add("--out", type=Path, metavar="DIR", help="where to put what the command leaves in /out")
+    add("--out", type=Path, metavar="DIR", help="directory for the files that the command leaves in /out")
     add("--init", choices=("minimal", "systemd"), default="minimal", help="process 1 of the guest")
     add("--append", default="", metavar="ARGS", help="more kernel command line")
     add("--monitor", type=Path, metavar="SOCKET", help="QEMU's text monitor on a Unix socket, e.g. for sendkey")

@@ -37,7 +37,7 @@ def cluster(argv: list[str] | None = None) -> int:
     add("--control", type=Path, metavar="SOCKET", help="take the requests of vm/node on a Unix socket of the host")
     options = parser.parse_args(argv)
     if options.icount:
-        parser.error("--icount: where time counts instructions each guest has a time of its own, and nodes that wait "
+        parser.error("--icount: with counted instructions each guest has a time of its own, and nodes that wait "
                      "for each other would time out at once; use vm/run")
     return guarded(lambda: _cluster(options))
 
@@ -80,7 +80,7 @@ def node(argv: list[str] | None = None) -> int:
         ("start", "boot a node that was killed, and wait until it is up"),
         ("cut", "pull its network cable"),
         ("mend", "plug its network cable in again"),
-        ("key", "press a key of its keyboard, by QEMU's name"),
+        ("key", "press a key of the node's keyboard, by QEMU's name"),
     ):
         one = requests.add_parser(name, help=meaning)
         if name != "nodes":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""For tests: kill, cut off and bring back nodes of the cluster that vm/cluster runs, from a guest or from the host."""
+"""For tests: kill, cut off and bring back nodes of vm/cluster, from a guest or from the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _BUSY_S = 300.0  # another program's request may be to start a node
 
 
 class Control:
-    """Requests to vm/cluster, see nodes.py. They return when it is done, and raise VmError when it is refused.
+    """Requests to vm/cluster, see nodes.py. A method returns when its request is done, and raises VmError when the
+    request is refused.
 
     >>> Control().cut("node2")  # in a guest  # doctest: +SKIP
     >>> Control(Path("socket")).cut("node2")  # on the host, after vm/cluster --control socket  # doctest: +SKIP
@@ -32,15 +33,15 @@ class Control:
         self._path = path
 
     def kill(self, node: str) -> None:
-        """Power a node off, without a word."""
+        """Power a node off, without notice."""
         self.ask(f"kill {node}")
 
     def start(self, node: str) -> None:
-        """Boot a node that was killed; it has its name, address and membership, and nothing else that it had."""
+        """Boot a killed node; it keeps only its name, address and membership."""
         self.ask(f"start {node}")
 
     def cut(self, node: str) -> None:
-        """Pull a node's network cable: nothing that is sent arrives, and nobody is told."""
+        """Pull a node's network cable: messages are lost silently."""
         self.ask(f"cut {node}")
 
     def mend(self, node: str) -> None:
@@ -82,10 +83,10 @@ class Control:
 
 
 def _open_port() -> int:
-    """The port to the host; one program has it at a time."""
+    """The port to the host; only one program can have it open."""
     paths = list(Path("/dev").glob(f"vport*p{len(PORTS) + 1}"))
     if not paths:
-        raise VmError("this is no node of vm/cluster; on the host, name the socket given to its --control")
+        raise VmError("this is no node of vm/cluster; on the host, name the socket of its option --control")
     until = time.monotonic() + _BUSY_S
     while True:
         try:

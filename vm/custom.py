@@ -55,8 +55,8 @@ def load(path: Path) -> Custom:
 def modules_disk(custom: Custom, image: Image) -> Path | None:
     """Return a disk with the kernel's modules for the guest's /usr/lib/modules, None when it has none.
 
-    bcc compiles against /lib/modules/RELEASE/build; where that link leads out of the tree, the headers of the image's
-    kernel take its place, which a patched build of the same version resembles.
+    bcc compiles against /lib/modules/RELEASE/build. If this link leads out of the tree, the headers of the image's
+    kernel take its place; a patched build of the same version resembles them.
     """
     if custom.modules is None:
         return None

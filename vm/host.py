@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The host side's tools: one place that runs programs, keeps the cache, and turns a failure into one clear line."""
+"""The host side's tools: this file runs programs, keeps the cache, and turns a failure into one clear line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LAST_LINES = 15  # of a failed program's output; enough for apt's and clang's r
 
 
 class VmError(Exception):
-    """A failure told in one sentence; detail, when there is any, is the failing program's own last lines."""
+    """A failure in one sentence; detail has the failing program's last lines, if any."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ def run(
 
 @contextlib.contextmanager
 def stage(title: str) -> Iterator[None]:
-    """Tell on stderr, in one line, what is being done and the seconds it took."""
+    """Print the current step and its seconds on stderr, in one line."""
     begin = time.monotonic()
     live = sys.stderr.isatty()
     if live:
@@ -108,7 +108,7 @@ def stage(title: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Keep other processes of this user out while something in the cache is being made."""
+    """Keep other processes of this user out while an entry of the cache is made."""
     with open(cache_dir() / f"{name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -138,9 +138,9 @@ def prune(pattern: str, keep: Path, days: float = 7.0) -> None:
 
 
 def _remove_tree(path: Path) -> None:
-    """Remove a tree, with sudo when an unpacked root in it belongs to root.
+    """Remove a tree, with sudo if an unpacked root in it belongs to root.
 
-    What a killed mmdebstrap has left mounted in the tree is the host's own /dev or /sys: never followed.
+    A killed mmdebstrap may leave the host's own /dev or /sys mounted in the tree; mounts are never followed.
     """
     if path.is_dir():
         run(["rm", "-rf", "--one-file-system", "--", path], f"removing {path}", root=(path / "rootfs").exists())

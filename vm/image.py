@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Makes the guest's root file system: Debian by mmdebstrap, in the cache under a key made of everything that shapes it.
+"""Make the guest's root file system: Debian by mmdebstrap, in the cache under a key made of all its inputs.
 
 The image holds packages and a kernel only: Debian's, and the few of PyPI that Debian lacks. This checkout, the compiled
 BPF objects and the guest's init are brought in at run time, so a change to them never rebuilds it.
@@ -7,8 +7,8 @@ BPF objects and the guest's init are brought in at run time, so a change to them
 An entry of the cache, image-<key>/:
     rootfs/    the unpacked root; its compiler builds the BPF objects and the guest's init
     root.img   the same as ext4, which guests boot from through a copy-on-write layer
-    kernel/    what was taken out of the kernel package, see kernel.py
-    python/    what pip unpacked, see wheels.txt
+    kernel/    files from the kernel package, see kernel.py
+    python/    packages unpacked by pip, see wheels.txt
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SNAPSHOTS = "http://snapshot.debian.org/archive/debian"
 _HERE = Path(__file__).parent
 _RECIPE = "1"  # raise when the way the image is made changes its content
 _NEEDED_MB = 5000  # of disk: the unpacked root, its image, what guests write
-_IMAGE_MB = 3072  # size of the file system; sparse, so what is not used costs nothing
+_IMAGE_MB = 3072  # size of the file system; sparse, so unused space costs nothing
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 _HOOKS = (
     'mkdir -p "$1/src" "$1/out" "$1/host" "$1/usr/lib/cosched"',
-    # Whoever needs a broker, logins or Slurm starts them: `ctl cluster init`, vm/guest/node, tests/slurm.
+    # Broker, logins and Slurm are started on demand: by `ctl cluster init`, vm/guest/node, tests/slurm.
     'for unit in nats-server.service ssh.service ssh.socket munge.service slurmctld.service slurmd.service;'
     ' do ln -sf /dev/null "$1/etc/systemd/system/$unit"; done',
     # The guest has no persistent identity: systemd makes one per boot, and root may log in on a console.
@@ -49,7 +49,7 @@ _HOOKS = (
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where the packages come from."""
+    """The source of the packages."""
 
     mirror: str = DEFAULT_MIRROR
     snapshot: str = ""
@@ -93,7 +93,7 @@ class Image:
 
     @property
     def key(self) -> str:
-        """Names this image in the keys of what is built with it."""
+        """This image's name in the keys of builds with it."""
         return self.path.name.removeprefix("image-")
 
 
@@ -103,7 +103,7 @@ def packages() -> list[str]:
 
 
 def wheels() -> list[str]:
-    """Return what pip installs, as NAME==VERSION."""
+    """Return the packages that pip installs, as NAME==VERSION."""
     return kernel.read_words(_HERE / "wheels.txt")
 
 
@@ -150,7 +150,7 @@ def _install_wheels(directory: Path) -> None:
 
 
 def _python_hook(directory: Path) -> str:
-    """Return the shell line that puts what pip has unpacked where the guest's Python finds it."""
+    """Return the shell line that copies pip's packages to the place where the guest's Python finds them."""
     place = "/usr/lib/python3/dist-packages"
     packages = [f"{place}/{path.name}" for path in sorted(directory.iterdir()) if (path / "__init__.py").exists()]
     return (f'cp -r --no-preserve=ownership {shlex.quote(str(directory))}/. "$1{place}/"'
@@ -160,7 +160,7 @@ def _python_hook(directory: Path) -> str:
 def bootstrap(
     root: Path, source: Source, wanted: Iterable[str], *, variant: str, hooks: Iterable[str] = (), log: Path
 ) -> None:
-    """Unpack packages and what they depend on into root; hooks are shell lines with the root as "$1"."""
+    """Unpack packages and their dependencies into root; hooks are shell lines with the root as "$1"."""
     need_programs(["mmdebstrap"] + (["sudo"] if os.geteuid() != 0 else []))
     options = [
         # A snapshot, and a mirror that lags, offers a Release file past its date.

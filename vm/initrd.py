@@ -67,7 +67,7 @@ def _compile(image: Image, sources: list[str]) -> bytes:
 
 
 def _module(modules: Path, name: str) -> bytes:
-    """Return a module as finit_module takes it, that is, not compressed; empty when it is built in."""
+    """Return a module uncompressed, as finit_module needs it; empty if it is built in."""
     path = next(iter(modules.rglob(f"{name}.ko*")), None)
     if path is None:
         return b""

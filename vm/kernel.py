@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Takes a kernel apart on the host and says in one sentence what it lacks.
+"""Take a kernel apart on the host, and name its missing features in one sentence.
 
 The kernel is booted as the uncompressed ELF file that is inside vmlinuz: QEMU enters it directly (PVH), which saves an
 emulated CPU the unpacking.
@@ -37,7 +37,7 @@ class Kernel:
 
     @property
     def release(self) -> str:
-        """What uname -r says."""
+        """The output of uname -r."""
         return (self.path / "release").read_text().strip()
 
     @property

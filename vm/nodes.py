@@ -10,9 +10,9 @@ command a guest runs guest/node, which makes it a node and speaks with this prog
 
 On the same port, and through a socket on the host, comes what vm/node and control.py ask for:
 
-    kill NODE               power it off, without a word; start NODE brings it back
+    kill NODE               power it off, without notice; start NODE brings it back
     cut NODE                pull its network cable; mend NODE plugs it in again
-    start NODE              boot it anew, answered when it is up: same name, address and membership, nothing else kept
+    start NODE              boot it anew, answered when it is up: only name, address and membership are kept
     key NODE KEY            press a key of its keyboard, by QEMU's name
     nodes                   asks for "NODE=STATE ...": up, booting, cut or off
 
@@ -42,12 +42,12 @@ MAX_NODES = 32
 _NETWORK = "10.77.0"
 _SETUP = "/src/vm/guest/node"
 _WAIT_S = 240  # the slowest machine has all nodes up by then
-_OUTPUT = 4096  # bytes kept of what a node writes
+_OUTPUT = 4096  # bytes kept of a node's output
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the nodes have in common: whether they join one cluster, ms by which each packet is late, percent lost."""
+    """Settings of all nodes: whether they join one cluster, delay of each packet in ms, lost packets in percent."""
 
     join: bool = True
     delay: float = 0
@@ -65,7 +65,7 @@ class PoweredOff(VmError):
 
 
 class Node(Session):
-    """One node, while it is up; the first one has this program's streams."""
+    """A node, while it is up; the first node has this program's streams."""
 
     def __init__(self, number: int, machine: qemu.Machine, command: Command, timeout: float | None,
                  answer: Callable[[Node, str], str], on_start: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ class Node(Session):
 
     @property
     def state(self) -> str:
-        """What `vm/node nodes` says of it while it runs."""
+        """The node's state in `vm/node nodes` while it runs."""
         return "cut" if self.cut else "up" if self.uptime else "booting"
 
     def opened(self) -> None:
@@ -90,11 +90,11 @@ class Node(Session):
         threading.Thread(target=_converse, args=(port, lambda line: self._answer(self, line)), daemon=True).start()
 
     def started(self) -> None:
-        """It has been set up."""
+        """The node has been set up."""
         self._on_start()
 
     def output(self, name: str, data: bytes) -> None:
-        """Show what the first node writes, keep the end of what others do."""
+        """Show the first node's output, keep the end of the others' output."""
         if self.number == 1:
             super().output(name, data)
         else:
@@ -130,8 +130,8 @@ class Cluster:
     def run(self, control: Path | None = None) -> int:
         """Boot all, run the command on the first, power all off; returns the command's exit status.
 
-        control: where to make a socket that takes the requests of control.py. Raises what Session.run() raises; also
-        when another node ends that nobody has powered off.
+        control: where to make a socket that takes the requests of control.py. Raises the exceptions of Session.run(),
+        also if another node ends without a power-off.
         """
         with _served(control, lambda line: self._request(None, line)):
             try:
@@ -180,7 +180,7 @@ class Cluster:
         node.thread.start()
 
     def _live(self, node: Node) -> None:
-        """Run one node to its end; unless it was powered off, that is the end of the whole."""
+        """Run a node to its end; unless it was powered off, its end is the end of the cluster."""
         try:
             status = node.run()
             self._fail(VmError(f"{node.name} was left with status {status}", node.written.decode(errors="replace")))
@@ -196,7 +196,7 @@ class Cluster:
             self.first.abort(error)
 
     def _wait(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Wait until something is so; an error that tells what is not so after a while."""
+        """Wait for a condition; after a while raise an error that names the missing condition."""
         with self._changed:
             until = time.monotonic() + _WAIT_S
             while not self._changed.wait_for(lambda: condition() or self._ending, 1):
@@ -206,7 +206,7 @@ class Cluster:
     # requests
 
     def _request(self, speaker: Node | None, line: str) -> str:
-        """Carry out one line, and return what to answer; raises VmError to answer "no"."""
+        """Carry out a line, and return the answer; raises VmError to answer "no"."""
         word, _, rest = line.partition(" ")
         if speaker is not None and word in ("invitation", "invited", "wait"):
             return self._set_up(speaker, word, rest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a virtual machine is made of, and the QEMU command line that makes it."""
+"""The parts of a virtual machine, and the QEMU command line that makes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KERNEL_OPTIONS = (
     "cryptomgr.notests",  # self-tests that go on for a second after the first command has started
     "damon_stat.enabled=N",  # a sampling thread that would run beside whatever is measured
 )
-# What systemd would do on a machine that was just installed or has hardware to find; an emulated CPU takes seconds.
+# Work of systemd for a new machine or for finding hardware, which takes an emulated CPU seconds.
 _SYSTEMD_OPTIONS = (
     "COSCHED_INIT=systemd", "systemd.condition_needs_update=no", "systemd.firstboot=no", "systemd.show_status=no",
     *(f"systemd.mask={unit}" for unit in (
@@ -69,8 +69,8 @@ class Machine:
     def pmem(self) -> bool:
         """Whether the disks are memory to the guest.
 
-        A block device answers when the host gets round to it. Where guest time counts instructions, an idle guest's
-        clock jumps ahead meanwhile, by seconds to minutes; reading memory is instructions like any other.
+        A block device answers at a time that the host decides. If guest time counts instructions, an idle guest's clock
+        jumps ahead meanwhile, by seconds to minutes. Reading memory only takes instructions.
         """
         return self.icount
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs one command in one guest: starts QEMU, carries the streams, and ends with the command's status.
+"""Run one command in one guest: start QEMU, carry the streams, and end with the command's status.
 
-The guest's init (guest/session.c) is the other side. It is sent a request, NUL-terminated "key=value" strings ended by
+The guest's init (guest/session.c) is the other side. Init gets a request, NUL-terminated "key=value" strings ended by
 "end", and answers on the control port in lines:
 
     start SECONDS                        the command is being started, at this guest uptime
@@ -38,7 +38,7 @@ __all__ = ["BROKEN", "TIMED_OUT", "Command", "Session", "TimedOutError"]
 
 TIMED_OUT, BROKEN = 124, 125  # exit statuses, as timeout(1) uses them
 _BOOT_S = 180  # a guest that has not started its command by then, on any machine, never will
-_TRAILING_S = 10  # how long announced bytes may take to arrive
+_TRAILING_S = 10  # seconds until announced bytes must have arrived
 _CONSOLE_LINES = 40
 _PANIC_LINES = 120
 _CHUNK = 65536
@@ -50,13 +50,13 @@ class TimedOutError(VmError):
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """What runs in the guest."""
+    """The command in the guest."""
 
     argv: tuple[str, ...]
     env: dict[str, str] = dataclasses.field(default_factory=dict)
     tty: bool = False
     out: Path | None = None
-    setup: tuple[str, ...] = ()  # a program that runs before it, in the same environment; what it writes is not shown
+    setup: tuple[str, ...] = ()  # a program that runs before, in the same environment; its output is not shown
 
     def request(self, machine: qemu.Machine) -> bytes:
         """Return the bytes the guest's init reads."""
@@ -72,7 +72,7 @@ class Command:
 
 
 class Session:
-    """One run. Afterwards uptime and wall hold the seconds, guest's and host's, from the call to the first command.
+    """A run. Afterwards uptime and wall hold the seconds, guest's and host's, from the call to the first command.
 
     Others derive from it: see the methods opened(), started(), output(). channels: names of further sockets to the
     machine, see qemu.command_line(); afterwards our ends of them, from opened() on.
@@ -128,7 +128,7 @@ class Session:
                 stderr=self._errors, pass_fds=list(fds.values()), start_new_session=True,
             )
         except FileNotFoundError as err:
-            raise VmError("setpriv is not installed; './just setup' installs what is needed") from err
+            raise VmError("setpriv is not installed; './just setup' installs it") from err
         stack.callback(self._kill)
         for end in theirs.values():
             end.close()
@@ -154,7 +154,7 @@ class Session:
         _write_all(1 if name == "stdout" else 2, data)
 
     def abort(self, reason: VmError) -> None:
-        """Have run() end with this error, at once; for other threads."""
+        """End run() with this error, at once; for other threads."""
         self._stopped = reason
         if self._process is not None:
             self._process.kill()
@@ -166,7 +166,7 @@ class Session:
         return min(deadline, self._begin + self.timeout if self.timeout else deadline)
 
     def _loop(self, ours: dict[str, socket.socket]) -> None:
-        """Carry everything until the command's end has been told and all its output is here."""
+        """Carry all streams until the command's end is reported and all its output is here."""
         assert self._process is not None
         pidfd = os.pidfd_open(self._process.pid)
         selector = selectors.PollSelector()  # epoll refuses regular files, which stdin may be
@@ -197,7 +197,7 @@ class Session:
             selector.unregister(ours[name])
 
     def _drain(self, ours: dict[str, socket.socket]) -> None:
-        """Take what a guest that is gone has left in the sockets."""
+        """Read the bytes that an ended guest has left in the sockets."""
         for name in ("stdout", "stderr", "out", "control"):
             while select.select([ours[name]], [], [], 0)[0] and self._take(name, ours[name]):
                 pass
@@ -278,7 +278,7 @@ class Session:
         for key in [key for key in selector.get_map().values() if key.data == "stdin"]:
             selector.unregister(key.fileobj)
         self._input_ended = True
-        port.shutdown(socket.SHUT_WR)  # after a full close QEMU would drop what the guest has not taken yet
+        port.shutdown(socket.SHUT_WR)  # after a full close QEMU would drop bytes that the guest has not read yet
 
     # The end.
 

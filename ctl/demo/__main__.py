@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`just demo`: measures each configuration in a virtual machine of its own and tells which is better, and by how much.
+"""`just demo`: measure each configuration in a virtual machine of its own, and compare them.
 
 The guests' clocks count instructions (vm/run --icount), so they run beside each other, and beside anything
 else, without changing each other's figures.
@@ -34,7 +34,7 @@ __all__ = ["main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
 _DEFAULT_CONFIGS: Final = f"{EEVDF},rr,csm"
-_TIMEOUT_S: Final = 900  # for one guest; one needs about 100 s where nothing else runs
+_TIMEOUT_S: Final = 900  # for one guest, which needs about 100 s on an idle host
 
 
 class Runs:
@@ -187,8 +187,7 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
 def cli(top: bool, json_file: Path | None, configs: list[str], repeat: int, parallel: int) -> None:
     """Run two parallel jobs and a local task in too little memory, under the kernel's own scheduler and under ours.
 
-    Prints completion times, page faults, CPU time and the local task's response times, and says what is better and
-    what is worse.
+    Prints completion times, page faults, CPU time and the local task's response times, with better and worse figures.
     """
     console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)

@@ -8,9 +8,9 @@ one JSON object per line while it goes on: "phase", "at" (s), and in the phase "
 "jobs" (share done of each), "swapped_kb" (of each), "swapins" and "overloaded" (the agent's verdict; null without an
 agent). The measurement is left in /out/result.json.
 
-What makes runs comparable: the jobs wait at a gate until everything is in place; what idles (the agent, too) is pushed
-out to swap, program files are locked in memory and all but the scenario's room is held, so that every configuration
-starts with the same memory and pages on the swap device alone.
+Four measures make runs comparable: the jobs wait at a gate until all programs are ready; idle programs (the agent, too)
+are pushed out to swap; program files are locked in memory; and all memory but the scenario's room is held. So every
+configuration starts with the same memory, and pages on the swap device alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMPILERS: Final = {"mpi_sweep": "mpicc.mpich", "local_task": "gcc", "hold_memo
 _WORK: Final = Path("/run/cosched-demo")  # a tmpfs: nothing here waits for the image's disk
 _RESULT: Final = Path("/out/result.json")
 _TICK_S: Final = 1.0  # between two lines of progress
-_ROOM_OFF: Final = 0.05  # of the room: what the available memory may differ from it when the jobs begin
+_ROOM_OFF: Final = 0.05  # of the room: allowed difference of the available memory when the jobs begin
 
 
 class Stage:
@@ -83,7 +83,7 @@ class Stage:
             return {"config": self.config, "commit": commit, "held": held, **self._measure(stack, agent)}
 
     def _argv(self, name: str, job: Job) -> list[str]:
-        """Return the command line of a job; under a policy of ours it runs in the job's cgroup."""
+        """Return the command line of a job, which under a policy of cosched runs in the job's cgroup."""
         sizes = (job.kb_per_rank, job.sweeps, job.passes, job.exchange)
         argv = ["mpiexec.mpich", "-n", str(job.ranks), str(_WORK / "mpi_sweep"), *map(str, sizes), str(self.gate)]
         return argv if self.config == EEVDF else ["ctl", "run", "--job", name, "--", *argv]
@@ -142,7 +142,7 @@ class Stage:
 
 
 class _Agent:
-    """The agent of a loaded policy: what it decides about the memory, and what its scheduler has counted."""
+    """The agent of a loaded policy: its verdicts on memory, and its scheduler's counters."""
 
     def __init__(self) -> None:
         self._follow, self._ask = Client(), Client()
@@ -155,7 +155,7 @@ class _Agent:
         return self._follow.fileno()
 
     def read(self) -> bool:
-        """Take what it says; False when it has ended."""
+        """Read its events; False when it has ended."""
         events = self._follow.available()
         for event in events or []:
             if event.get("kind") == "overload":
@@ -170,7 +170,7 @@ class _Agent:
 
 
 class _RunningJob:
-    """A job that has been started, and what it has said so far."""
+    """A started job, and its output so far."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -188,7 +188,7 @@ class _RunningJob:
                 raise SystemExit(f"a job ended with status {self.process.returncode} before it began")
 
     def read(self) -> bool:
-        """Take what the job has printed; at the end of it, take its status and return False."""
+        """Read the job's output; at its end, take the status and return False."""
         piece = os.read(self.fileno(), 4096)
         self.text += piece
         if not piece:
@@ -196,7 +196,7 @@ class _RunningJob:
         return bool(piece)
 
     def progress(self) -> float:
-        """Return the share of its sweeps that it has done."""
+        """Return the finished part of its sweeps."""
         lines = [line.split() for line in self.text.splitlines() if line.startswith(b"sweep ")]
         return round(int(lines[-1][1]) / int(lines[-1][2]), 3) if lines else 0.0
 

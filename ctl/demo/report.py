@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the demo found: figures out of measurements, one configuration against another, a table and sentences.
+"""The demo's results: figures from measurements, comparisons of configurations, a table and sentences.
 
-Nothing here runs anything. A measurement is the object ctl/demo/guest.py leaves; a figure is one number of it, and of
-every figure less is better. With several measurements of a configuration a figure is their median, and a difference
-counts only if it is larger than MARGIN and the two ranges do not overlap.
+This file runs no guest. A measurement is the object that ctl/demo/guest.py leaves. A figure is a number of a
+measurement; less is better for every figure. With several measurements of a configuration a figure is their median, and
+a difference counts only if it is larger than MARGIN and the two ranges do not overlap.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MARGIN: Final = 0.03  # of the baseline: a smaller difference is called none
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that a configuration is judged by."""
+    """A number by which a configuration is judged."""
 
     key: str
     label: str
@@ -188,14 +188,14 @@ def _overloaded(verdicts: Sequence[tuple[float, bool]], end: float) -> tuple[flo
 
 
 def _pairs(configs: Sequence[str]) -> list[tuple[str, str]]:
-    """The comparisons that are told: every policy with the kernel's scheduler, later policies with the first one."""
+    """The comparisons in words: every policy with the kernel's scheduler, later policies with the first policy."""
     policies = [config for config in configs if config != EEVDF]
     pairs = [(policy, EEVDF) for policy in policies if EEVDF in configs]
     return pairs + [(policy, policies[0]) for policy in policies[1:]]
 
 
 def sentences(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """For each pair of configurations what is better, what is worse and what makes no difference."""
+    """For each pair of configurations, the better, the worse and the equal figures."""
     labels = {figure.key: figure for figure in figures(next(iter(runs.values()))[0]["jobs"])}
     told = []
     for of, against in _pairs(list(runs)):
@@ -224,7 +224,7 @@ def _phrase(comparison: Comparison, figure: Figure) -> str:
 
 
 def _times(comparison: Comparison) -> str:
-    """How many times less or more, or in percent where that says more."""
+    """The ratio of two values, or the difference in percent if it is small."""
     ratio = comparison.ratio
     if ratio is None or ratio == 0:
         return "from none" if ratio is None else "to none"

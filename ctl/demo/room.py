@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What makes measurements in little memory comparable: the same room to begin with, and pages on the swap device alone.
+"""Comparable measurements in little memory: the same room at the start, and pages on the swap device alone.
 
-What idles is pushed out to swap, program files are locked in memory, and all but the room is held.
+Idle programs are pushed out to swap, program files are locked in memory, and all memory but the room is held.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def settled(holder: Path, room_kb: int) -> Iterator[str]:
 
 
 def warm_agent() -> None:
-    """Have the agent, if there is one, touch what it needs to work: from then on that is no part of the room."""
+    """Make a running agent touch the memory that it needs, so that this memory is no part of the room."""
     with contextlib.suppress(NotRunning), Client(timeout=60) as agent:
         for _ in range(_WARM):
             agent.call("view")
@@ -76,12 +76,12 @@ def warm_agent() -> None:
 
 
 def push_out() -> None:
-    """Send what is not locked to swap; what was used a little since the last time stays, and goes the next time."""
+    """Send unlocked memory to swap; memory used since the last time stays, and goes the next time."""
     _reclaim("max")
 
 
 def find_locked() -> None:
-    """Drop pages of files that are not locked; only then MemAvailable is without those that are (hold_memory.c)."""
+    """Drop unlocked pages of files; only then MemAvailable leaves out the locked pages (hold_memory.c)."""
     _reclaim("0")
 
 
@@ -114,7 +114,7 @@ def meminfo(name: str) -> int:
 
 
 def kb_of(path: str, name: str) -> int | None:
-    """Return the number behind a name in a file of /proc; None where it is not, or the file is gone."""
+    """Return the number behind a name in a file of /proc; None if the name is missing, or the file is gone."""
     with contextlib.suppress(OSError):
         for line in Path(path).read_text().splitlines():
             if line.startswith(name + ":"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the demo runs, in sizes: one node with one CPU, as the papers' nodes, and more to do than fits its memory.
+"""The sizes of the demo: one node with one CPU, as the papers' nodes, and more work than fits its memory.
 
 Each working set fits beside the local task, both together do not: `small` + `large` + local > room > `large` + local.
-That is the example of CSM §2.2, J1 and J2 on node N3.
+This is the example of CSM §2.2, J1 and J2 on node N3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EEVDF: Final = "eevdf"  # the configuration that loads nothing: the kernel's own
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One MPI job of `ranks` ranks on the node: ctl/demo/progs/mpi_sweep.c and its arguments."""
+    """An MPI job of `ranks` ranks on the node: ctl/demo/progs/mpi_sweep.c and its arguments."""
 
     kb_per_rank: int
     sweeps: int
@@ -52,7 +52,7 @@ def _jobs() -> dict[str, Job]:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The machine and what runs on it; memory in MB, latency in ms of guest time."""
+    """The machine and its programs; memory in MB, latency in ms of guest time."""
 
     cpus: int = 1
     memory: int = 640

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What people look at: the live dashboard, the network monitor, the metrics exporter."""
+"""Views for people: the live dashboard, its picture, decisions and events in words."""

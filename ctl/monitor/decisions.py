@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Decisions of insert_RQ for people: a sentence for each, and how many were lost on the way."""
+"""Decisions of insert_RQ for people: a sentence for each, and the number of lost decisions."""
 
 from __future__ import annotations
 

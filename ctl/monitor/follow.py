@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What happens on the node, one event after the other: `ctl status --follow`.
+"""The events of the node, one after the other: `ctl status --follow`.
 
-Schedulers that come and go are heard from the kernel itself (uevents), so this works with no agent, and across agents
-that come and go. Everything else is the agent's to tell, as long as there is one.
+The kernel itself announces schedulers that start and end (uevents), so following works without an agent, and across
+agents. All other events come from the agent, while an agent runs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ctl.protocol import AgentGone, Client, NotRunning
 
 __all__ = ["follow"]
 
-_CONNECT_FOR = 10.0  # seconds after our scheduler came in which its agent must begin to listen
+_CONNECT_FOR = 10.0  # seconds in which the agent must begin to listen after its scheduler started
 _RETRY = 0.1
 
 
 def follow() -> Iterator[dict[str, Any]]:
-    """Events, for ever: {"time", "kind", "text", ...}. Raises CoschedError where the user may not ask the agent.
+    """Events, for ever: {"time", "kind", "text", ...}. Raises CoschedError if the user may not ask the agent.
 
-    The first, of kind "follow", says that nothing is missed from here on.
+    The first event, of kind "follow", says that no event is missed from here on.
     """
     agent = _Agent()
     with SchedulerEvents() as schedulers:
@@ -47,7 +47,7 @@ def follow() -> Iterator[dict[str, Any]]:
 
 
 class _Agent:
-    """The agent's part of the events: connected, or waiting for one, or neither."""
+    """The agent's part of the events: connected, waiting for an agent, or neither."""
 
     def __init__(self) -> None:
         self._client: Client | None = None
@@ -59,7 +59,7 @@ class _Agent:
         self._connect()
 
     def sources(self) -> list[int]:
-        """What to wait for."""
+        """The descriptors to wait for."""
         return [self._client.fileno()] if self._client else []
 
     def patience(self) -> float | None:
@@ -67,7 +67,7 @@ class _Agent:
         return _RETRY if self._until is not None else None
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """The events there are; the schedulers' coming and going is told already."""
+        """The events present now, without starts and ends of schedulers, which are reported already."""
         if self._client is None and self._until is not None:
             self._connect()
         if self._client is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Above the queues: the cluster's nodes, and the jobs that are slowed down or stopped, each with the reason."""
+"""Above the queues: the cluster's nodes, and the slowed and stopped jobs, each with the reason."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _broker(cluster: Cluster) -> Text:
 
 
 def _names(cluster: Cluster) -> list[str]:
-    """Each node with the number of this node's jobs it holds."""
+    """Each node with the number of this node's jobs that it holds."""
     return [
         clean(name) + (f" ({shared} of our jobs)" if shared else "") for name, shared in cluster["nodes"].items()
     ]

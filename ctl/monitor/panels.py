@@ -136,7 +136,7 @@ def _title(pen: Pen) -> Text:
 
 
 def _user(why: str | None) -> str:
-    """A local user, by what shows that one is there: "keyboard", or a knob that says so."""
+    """A local user, with the sign of it: "keyboard", or the knob that forces it."""
     if not why:
         return ""
     return f"user at {clean(why)}" if " " not in why else "local user"
@@ -157,7 +157,7 @@ def _knob(pen: Pen, name: str, label: str, unit: str = "") -> str:
 
 
 def _status(pen: Pen) -> list[Text]:
-    """Memory, swap, whether that is overload, and what the insertions were decided by."""
+    """Memory, swap, the verdict on overload, and the modes of the insertions."""
     memory, overload, none, width = pen.view["memory"], pen.view["overload"], pen.glyphs.none, pen.width
     bar = max(8, min(40, width // 6))
     needed = f" {of(memory['mem'], memory['m'], none):<19} "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What every part of the dashboard draws with: the view, what the last frames showed, width, glyphs, styles.
+"""The drawing tools of all parts of the dashboard: the view, its history, width, glyphs, styles.
 
-Colours: green is a local task, cyan a parallel one, yellow a task that was overtaken or something that
-slows tasks down, red what is at its limit. Each of them is also a word, a number or a letter.
+Colours: green is a local task, cyan a parallel task, yellow an overtaken task or a cause of slowness, red a value at
+its limit. A word, a number or a letter repeats each colour's meaning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEADY = 30  # frames for which a queue's list keeps the height it once needed
 
 
 def listed(cpu: Cpu) -> int:
-    """Return the lines this CPU's queue takes when all of it is shown."""
+    """Return the number of lines for this CPU's whole queue."""
     return len(cpu["queue"]) + (cpu["nr_queued"] > len(cpu["queue"]))
 
 
@@ -75,7 +75,7 @@ class History:
 
 @dataclass(frozen=True)
 class Pen:
-    """What every section needs to draw: the view, its history, the width, the glyphs."""
+    """The inputs of every section: the view, its history, the width, the glyphs."""
 
     view: View
     history: History

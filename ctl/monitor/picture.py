@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Draws recorded views as `ctl top` shows them, for the documentation: SVG by rich, PNG from it by cairosvg.
+"""Draw recorded views as `ctl top` shows them, for the documentation: SVG by rich, PNG from the SVG by cairosvg.
 
     ctl top --json --interval 1 --count 40 > views.json       on a node that works
     python -m ctl.monitor.picture views.json docs/dashboard   writes docs/dashboard.svg and .png
 
-The frame is the newest view in which memory is overloaded, or the last where there is none; the views before it are
-its history, as on a screen that was watched all along.
+The frame is the newest view with overloaded memory, or else the last view. The views before it are its history, as on a
+screen.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _lists(pen: Pen, cpus: Sequence[Cpu], across: int, room: int) -> list[Text]:
 
 
 def _divide(needs: Sequence[int], room: int) -> list[int]:
-    """Share out room: nobody gets more than it needs, the short ones first, the rest equally."""
+    """Share out room: no queue gets more than it needs; short queues come first, and the rest is shared equally."""
     given = [0] * len(needs)
     left = room
     for count, i in zip(range(len(needs), 0, -1), sorted(range(len(needs)), key=needs.__getitem__), strict=True):
@@ -56,7 +56,7 @@ def _divide(needs: Sequence[int], room: int) -> list[int]:
 
 
 def _columns(pen: Pen, width: int) -> list[Column]:
-    """The columns of a queue list that fit into width; the command takes what is left."""
+    """The columns of a queue list that fit into width; the command takes the rest."""
     wide = [Column("", 3, True), Column("job", 9 if width >= 48 else 8), Column("command", 0)]
     if width >= 51:
         wide.append(Column("tid", 7, True))

@@ -35,7 +35,7 @@ def jobs(pen: Pen) -> list[Text]:
     for job in pen.view["jobs"]:
         lines.append(_job(pen, columns, job))
     if len(lines) == 1:
-        lines.append(line(pen.width, [Text("no job: start one with ctl run --job JID -- COMMAND", QUIET)]))
+        lines.append(line(pen.width, [Text("no job: start a job with ctl run --job JID -- COMMAND", QUIET)]))
     return lines
 
 
@@ -70,7 +70,7 @@ def _job(pen: Pen, columns: Sequence[Column], job: Job) -> Text:
 
 
 def _state(wanted: str, frozen: bool) -> tuple[str, str]:
-    """What becomes of a job: stopped, slowed down beside a local user, or neither."""
+    """A job's state: stopped, slowed down beside a local user, or neither."""
     if frozen:
         return "stopped", LIMIT
     return ("slowed", WARN) if wanted == "slowed" else ("runs", QUIET)
@@ -107,7 +107,7 @@ def rules_and_events(pen: Pen, height: int) -> list[Text]:
 
 
 def trends(pen: Pen) -> list[Text]:
-    """Where the terminal is tall: what the last frames looked like, newest on the right."""
+    """On a tall terminal: trends of the last frames, newest on the right."""
     shown = [
         ("insertions/s", list(pen.history.insertions), "", number),
         ("overtakes/s", list(pen.history.overtakes), "", number),

@@ -52,7 +52,7 @@ ASCII = Glyphs("=", "-", "#", "|", "-", "~", ",", " .:-=+*#@", "#=.")
 
 
 def clean(text: str) -> str:
-    """Return text with everything that could move the cursor or break a line replaced by '?'."""
+    """Return text with '?' for each character that could move the cursor or break a line."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -94,7 +94,7 @@ def size(value: float | None, none: str = "–") -> str:
 
 
 def of(value: float | None, limit: float | None, none: str = "–") -> str:
-    """Return one size against another, the unit once where it is the same: 612 of 480 MiB."""
+    """Return a size against another, with the unit once if it is the same: 612 of 480 MiB."""
     first, second = size(value, none), size(limit, none)
     if first.rpartition(" ")[2] == second.rpartition(" ")[2]:
         first = first.rpartition(" ")[0] or first
@@ -132,7 +132,7 @@ def spark(values: Iterable[float | None], width: int, glyphs: Glyphs) -> str:
 
 
 def level(value: float | None, limit: float, width: int, glyphs: Glyphs, over: str = "red") -> Text:
-    """Return a bar of value against limit; what exceeds the limit is drawn in another glyph behind a mark."""
+    """Return a bar of value against limit; the part beyond the limit has another glyph behind a mark."""
     if width <= 0:
         return Text()
     if value is None or not math.isfinite(value) or limit <= 0:
@@ -177,7 +177,7 @@ def line(width: int, left: Iterable[Text | str], right: Text | str = "") -> Text
 
 
 def flow(width: int, pieces: Sequence[Text], gap: str = "   ") -> Text:
-    """Return as many of the pieces, in order, as fit into width whole; one that does not fit is left out."""
+    """Return the pieces, in order, that fit into width whole; other pieces are left out."""
     text = Text(no_wrap=True, end="")
     for piece in pieces:
         if not piece.cell_len:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`ctl top`: the dashboard on a terminal, or its frames as plain text or JSON.
 
-A feeder thread asks the agent, so that a slow or stopped agent never holds up a key or a resize. The main
-thread sleeps in select() on the keyboard and a wake pipe, and draws when something happened.
+A feeder thread asks the agent, so that a slow or stopped agent never delays a key or a resize. The main thread sleeps
+in select() on the keyboard and a wake pipe, and draws after each event.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = ["KEYS", "Frame", "agent_view", "glyphs_for", "run"]
 
 INTERVAL_S = 1.0
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.1, 3600.0
-_PLAIN_WIDTH = 100  # cells, where nothing says how wide the reader is
-_SILENT_S = 3.0  # an answer later than this is worth a word
+_PLAIN_WIDTH = 100  # cells, if the reader's width is unknown
+_SILENT_S = 3.0  # a later answer is reported
 KEYS = "q quit  p pause"
 
 Fetch = Callable[[], View]
 
 
 def agent_view() -> View:
-    """Ask the node's agent for one view; raises CoschedError where there is none."""
+    """Ask the node's agent for a view; raises CoschedError without an agent."""
     with Client() as agent:
         view: View = agent.call("view")
         return view
@@ -55,7 +55,7 @@ def glyphs_for(console: Console) -> Glyphs:
 
 
 class Frame:
-    """One frame as a rich renderable: as large as the console says, and never a cell larger."""
+    """A frame as a rich renderable, never larger than the console."""
 
     def __init__(self, view: View, history: History, *, glyphs: Glyphs, note: str = "", keys: str = "") -> None:
         self._view, self._history, self._glyphs, self._note, self._keys = view, history, glyphs, note, keys
@@ -86,9 +86,9 @@ def run(
 ) -> None:
     """Show the dashboard until q, or write frames.
 
-    On a terminal: live, every `interval` seconds (default 1), or `count` plain frames. Elsewhere: one plain
-    frame, or a stream where interval or count is given. `as_json` writes each view as one line of JSON.
-    Raises CoschedError where interval or count is out of range, or the agent does not answer the first time.
+    On a terminal: live, every `interval` seconds (default 1), or `count` plain frames. Elsewhere: one plain frame, or a
+    stream if interval or count is given. `as_json` writes each view as one line of JSON. Raises CoschedError if
+    interval or count is out of range, or if the agent does not answer the first time.
     """
     if interval is not None and not MIN_INTERVAL_S <= interval <= MAX_INTERVAL_S:
         raise CoschedError(f"interval {interval:g} s is out of range: {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g} s", 2)
@@ -103,7 +103,7 @@ def run(
         count = 1
     try:
         _stream(fetch, out, interval or INTERVAL_S, count, as_json)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
@@ -111,7 +111,7 @@ def run(
 
 
 def _stream(fetch: Fetch, out: Console, interval: float, count: int | None, as_json: bool) -> None:
-    """Write frames one after the other; an agent that goes away ends it with its sentence."""
+    """Write frames one after the other; an error of the agent ends them."""
     history, glyphs = History(), glyphs_for(out)
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else _PLAIN_WIDTH
     history.add(fetch())  # rates and recent shares need two looks
@@ -164,13 +164,13 @@ class _Feed(threading.Thread):
             self._over.wait(due - time.monotonic())
 
     def take(self) -> tuple[View | None, str | None]:
-        """Return the newest view once, and the sentence why there is none."""
+        """Return the newest view once, and the error's sentence if there is no view."""
         with self._lock:
             view, self._view = self._view, None
             return view, self._error
 
     def waiting(self) -> float:
-        """Return for how many seconds the open question has gone unanswered."""
+        """Return the age of the unanswered question, seconds."""
         with self._lock:
             return time.monotonic() - self._asked if self._asked else 0.0
 
@@ -182,7 +182,7 @@ class _Live:
     """The dashboard on a terminal: alternate screen, keys, resizing, job control; gives the terminal back."""
 
     def __init__(self, fetch: Fetch, console: Console, interval: float) -> None:
-        self._first = fetch()  # an agent that is not there is said on the ordinary screen
+        self._first = fetch()  # the ordinary screen shows the error of a missing agent
         self._console, self._interval = console, interval
         self._glyphs, self._history = glyphs_for(console), History()
         self._view, self._error, self._paused = self._first, "", False
@@ -220,7 +220,7 @@ class _Live:
             self._draw()
 
     def _key(self, typed: bytes) -> bool:
-        """Act on keys; return False where the dashboard is to end (q, Ctrl-C, Ctrl-D, end of input)."""
+        """Act on keys; return False to end the dashboard (q, Ctrl-C, Ctrl-D, end of input)."""
         if not typed or typed[:1] in (b"q", b"Q", b"\x03", b"\x04"):
             return False
         if b"p" in typed.lower() or typed == b" ":
@@ -247,7 +247,7 @@ class _Live:
 
     @contextlib.contextmanager
     def _keyboard(self) -> Iterator[None]:
-        """Read keys as they are typed, unechoed; the terminal's settings come back whatever happens."""
+        """Read keys as they are typed, unechoed; the terminal's settings are restored in any case."""
         fd = sys.stdin.fileno()
         before = termios.tcgetattr(fd)
         try:

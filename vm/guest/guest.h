@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the parts of the guest's init share. See init.c for the whole story. */
+/* Shared by the parts of the guest's init. See init.c for the whole story. */
 #ifndef COSCHED_GUEST_H
 #define COSCHED_GUEST_H
 
@@ -9,7 +9,7 @@
 #define MAX_WORDS 4096 /* arguments, and environment entries, of one command */
 #define MAX_SETUP 16
 
-/* What the host asks for, read from the control port as NUL-terminated "key=value" strings ended by "end". */
+/* The host's request, read from the control port as NUL-terminated "key=value" strings ended by "end". */
 struct request {
 	char *argv[MAX_WORDS + 1];
 	char *envp[MAX_WORDS + 1];
@@ -21,8 +21,8 @@ struct request {
 };
 
 /*
- * Numbers of the virtio-serial ports; the host's qemu.py gives them out in this order. On nodes of a cluster there is
- * one more, which node and vm/node speak on.
+ * Numbers of the virtio-serial ports; the host's qemu.py gives them out in this order. Nodes of a cluster have one more
+ * port, for node and vm/node.
  */
 enum port { PORT_CONTROL = 1, PORT_STDOUT, PORT_STDERR, PORT_STDIN, PORT_OUT };
 

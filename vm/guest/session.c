@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One command in the guest: what to run is read from the host, its output is carried to the host, its end is told. */
+/* One command in the guest: init reads the command from the host, carries its output to the host, and reports its end.
+ * */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -173,7 +174,7 @@ static pid_t start_on_pipes(struct request *request, struct stream *out, struct 
 	return child;
 }
 
-/* Carry what is there now; false at the stream's end. */
+/* Carry all present bytes; false at the stream's end. */
 static bool carry(struct stream *stream)
 {
 	static char buffer[32768];
@@ -243,7 +244,7 @@ static void hear_host(int terminal)
 		ioctl(terminal, TIOCSWINSZ, &size);
 }
 
-/* Reap whatever ended; true, with its wait status, once the command itself did. */
+/* Reap ended processes; true, with the wait status, once the command itself ended. */
 static bool reap(int signals, pid_t command, int *status)
 {
 	struct signalfd_siginfo info;
@@ -277,7 +278,8 @@ static unsigned long oom_kills(void)
 
 /*
  * Without swap a guest that is out of memory goes on reading back the program text it has just dropped, for minutes.
- * Have the kernel kill as soon as it cannot keep what was used in the last second. With swap, thrashing is the subject.
+ * Make the kernel kill as soon as it cannot keep the pages used in the last second. With swap, thrashing is the
+ * subject.
  */
 static void kill_rather_than_thrash(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What several of these programs do: read the clock, take numbers as arguments, end at a signal. */
+/* Shared by these programs: read the clock, take numbers as arguments, end at a signal. */
 #ifndef PROGS_COMMON_H
 #define PROGS_COMMON_H
 

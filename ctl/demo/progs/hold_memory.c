@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Fixes what a comparison runs in: takes memory out of the game and keeps program files in it.
+ * Fixes the room of a comparison: holds memory, and keeps program files in memory.
  *
  *	hold_memory KB FILE...
  *
- * Locks what is now in the page cache of each FILE and drops the rest of it, so that what is paged are the programs' data, on
- * the swap device, and not program files, on the disk the image lies on. Then leaves KB of available memory (MemAvailable),
+ * Locks the cached pages of each FILE and drops the rest of the page cache. So only the programs' data are paged, on
+ * the swap device, and not program files, on the image's disk. Then leaves KB of available memory (MemAvailable),
  * whatever else is loaded, by allocating and locking the rest. When that has been so for QUIET_MS it prints "files KB
  * held KB", stops adjusting and waits to be killed.
  *
  * The kernel counts pages of files as available until it has tried to reclaim them and met the lock: of folios of several
- * pages it learns that only then. So it is made to try first; 30 MB of a room of 96 were not there otherwise.
+ * pages it learns that only then. So the kernel is made to try first; otherwise 30 MB of a room of 96 were missing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +92,7 @@ static long available_kb(void)
 	return kb;
 }
 
-/* Hold more, or less when negative, in chunks; what is held is the number of chunks. */
+/* Hold more, or less when negative, in chunks; returns the number of held chunks. */
 static long hold(long chunks, long more)
 {
 	static char *held[MAX_CHUNKS];
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	write_file("/proc/sys/vm/drop_caches", "3");
 	write_file("/sys/fs/cgroup/memory.reclaim", ALL_FILES);
 
-	/* In steps: what is freed elsewhere, and pages that come back, change the estimate for a while. */
+	/* In steps, because memory freed elsewhere and pages that come back change the estimate for a while. */
 	for (int ms = 0, quiet = 0; quiet < QUIET_MS; ms += STEP_MS, quiet += STEP_MS) {
 		off = available_kb() - leave;
 		if (labs(off) * 1024 > EXACT) {

@@ -4,7 +4,7 @@
  *
  *	local_task PERIOD-MS WORK-MS KB PAGES-PER-WAKE
  *
- * Each time it reads and writes the next PAGES pages of its KB of memory, as a program does that redraws another part of
+ * Each time it reads and writes the next PAGES pages of its KB of memory, like a program that redraws another part of
  * its window. Its response time is from the moment it was due to the moment it is done. Due times are fixed in advance:
  * a wake-up that comes late does not excuse the next one.
  *

@@ -4,16 +4,15 @@
  *
  *	mpi_sweep KB-PER-RANK SWEEPS PASSES EXCHANGE GATE
  *
- * One sweep visits the rank's pages in order and updates each PASSES times, so a page costs a known amount of CPU and is
- * needed again one sweep later: what a node that has too little memory for it pays is one page-in per page and sweep.
- * Only these pages are paged; those of the MPI library are locked.
- * After every EXCHANGE pages the ranks pass halos around the ring, and each sweep ends with a reduction, so a rank that
- * waits for a page makes its peers wait for it.
+ * One sweep visits the rank's pages in order and updates each PASSES times, so a page costs a known amount of CPU and
+ * is needed again one sweep later. A node with too little memory pays one page-in per page and sweep. Only these pages
+ * are paged; the MPI library's pages are locked. After every EXCHANGE pages the ranks pass halos around the ring, and
+ * each sweep ends with a reduction, so a rank that waits for a page makes its peers wait for it.
  *
  * Each rank prints "rank PID", and rank 0 "ready" once all are up; they then sleep until the file GATE exists, so that
- * jobs which are compared start together. Rank 0 prints "sweep N OF" after each sweep and at the end one JSON object:
- * seconds since the gate opened, and over all ranks major faults, CPU seconds, CPU seconds inside MPI calls (waiting ranks
- * spin there), voluntary and involuntary switches, and a checksum that depends on nothing but the arguments and the number
+ * compared jobs start together. Rank 0 prints "sweep N OF" after each sweep and at the end one JSON object: seconds
+ * since the gate opened, and over all ranks major faults, CPU seconds, CPU seconds inside MPI calls (waiting ranks spin
+ * there), voluntary and involuntary switches, and a checksum that depends on nothing but the arguments and the number
  * of ranks.
  */
 #include <mpi.h>
@@ -39,7 +38,7 @@ static double cpu_now(void)
 	return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
-/* Send the last cell of what was done to the next rank, take the previous rank's, and keep it as our left border. */
+/* Send the last computed cell to the next rank, and keep the previous rank's cell as the left border. */
 static uint64_t exchange(uint64_t mine, int rank, int ranks)
 {
 	uint64_t theirs;
