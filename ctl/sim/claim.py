@@ -13,7 +13,7 @@ Found = tuple[bool, str]
 
 
 class Claim(NamedTuple):
-    """One row: what it says, what must hold, on which experiments it is judged, and how."""
+    """A row: the claim, the condition, the experiments, and the test."""
 
     id: str
     says: str

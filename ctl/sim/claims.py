@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The papers' claims, judged by what the simulator measured: spec.md C, class S.
 
-A row is a test declared before its runs were made; it says what must hold, and it is told when it does not. Where a
-parameter the paper leaves open decides, the row says which.
+A row is a test, declared with its condition before its runs were made; a claim that fails is reported. If a parameter
+that the paper leaves open decides, the row names the parameter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_RUNS = "no runs yet"
 
 
 class Verdict(NamedTuple):
-    """What was found."""
+    """The finding."""
 
     id: str
     says: str

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a test sees of one decision of insert_RQ, in every engine that orders queues. */
+/* The record of a decision of insert_RQ for tests, in every engine that orders queues. */
 #ifndef SIM_DECISION_H
 #define SIM_DECISION_H
 
@@ -8,7 +8,7 @@
 #include "insert_rq.h"
 
 /* cdef begin */
-/* One insertion as it was decided, in engines that check themselves (SIM_CHECK). */
+/* A decided insertion, in engines that check themselves (SIM_CHECK). */
 #define SIM_LOG_QUEUE	32
 #define SIM_LOG_ROOM	16384
 struct sim_decision {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What every engine begins with: indices and times that mean none, and how it checks itself (SIM_CHECK). */
+/* The beginning of every engine: indices and times that mean "none", and self-checks (SIM_CHECK). */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A run in the making, as far as it is the same for every engine."""
+"""A run in progress: the part that is the same for every engine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NEVER = 2**64 - 2
 
 
 class EngineRun:
-    """One run in the making; a context manager, because the engine's memory is not Python's.
+    """A run in progress; a context manager, because the engine's memory is not Python's.
 
-    A model's own makes it ready; what it gives to the engine must live as long as itself.
+    A model's subclass prepares the run; its inputs for the engine must live as long as the object.
     """
 
     def __init__(self, engine: Engine, sim: Any) -> None:
@@ -48,7 +48,7 @@ class EngineRun:
         return int(self.engine.lib.sim_run(self._sim, until_ns, events))
 
     def _broken(self, trouble: str) -> CoschedError:
-        """What the engine's trouble means."""
+        """The meaning of the engine's trouble."""
         return CoschedError(f"the simulator's engine found itself wrong: {trouble}", FAILED)
 
     def stats(self) -> Any:
@@ -56,7 +56,7 @@ class EngineRun:
         return self.engine.lib.sim_stats(self._sim)[0]
 
     def decisions(self, room: int = 1 << 14) -> Any:
-        """What a checked engine decided since the last call: an array of struct sim_decision, and how many.
+        """The decisions of a checked engine since the last call: an array of struct sim_decision, and its length.
 
         Of engines that order queues.
         """

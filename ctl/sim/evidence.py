@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What claims are judged on: the replications of an experiment's points, and comparisons of them.
+"""The evidence for claims: the replications of an experiment's points, and comparisons of them.
 
 A sign holds where the mean of the paired differences has it and its 95 % interval excludes zero; "about equal" where
 the interval holds zero or the means differ by no more than a tenth (spec.md C).
@@ -21,7 +21,7 @@ __all__ = ["Evidence", "Missing", "about", "less"]
 
 
 Fetch = Callable[[Sequence[Run]], Mapping[tuple[str, str, str, int], dict[str, Any]]]
-"""Results of runs by their keys, of those that are there."""
+"""Kept results of runs, by their keys."""
 
 
 class Missing(Exception):
@@ -53,7 +53,7 @@ class Evidence:
         return len(self.seeds)
 
     def only(self, seeds: Collection[int]) -> Evidence:
-        """The same, of these seeds alone, so that two experiments can be paired."""
+        """This evidence with these seeds alone, so that two experiments can be paired."""
         kept = copy.copy(self)
         at = [i for i, seed in enumerate(self.seeds) if seed in seeds]
         kept.seeds = [self.seeds[i] for i in at]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an experiment is: the runs that a figure is made of, and what it shows.
+"""An experiment: the runs of a figure, and the figure's graphs.
 
-Lines (a policy with parameters of its own) over an x axis, a point being the mean of replications. Runs are found by
-what they are, not by whose figure they are in: figures that show the same runs share them.
+A figure has lines (a policy with parameters of its own) over an x axis; a point is the mean of replications. A run is
+identified by its parameters, not by its figure, so figures share equal runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Panel:
     title: str
     label: str
     lines: tuple[str, ...] = ()  # only these
-    against: str = ""  # a line: each replication is shown in parts of that one's
+    against: str = ""  # a line: each replication is shown relative to this line
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure. `at` is what all runs have, `load` what they have by their x; a line's own parameters come last."""
+    """A figure. `at` has the parameters of all runs, `load` those by x; a line's own parameters come last."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ class Experiment:
 def runs(
     experiment: Experiment, replications: int = 0, override: Mapping[str, object] | None = None
 ) -> dict[tuple[str, Value], list[Run]]:
-    """The runs of each point, by line and x; `override` changes parameters of all of them."""
+    """The runs of each point, by line and x; `override` changes parameters of all runs."""
     seeds = range(1, (replications or experiment.seeds) + 1)
     model, points = experiment.model, {}
     for line, (policy, own) in experiment.lines.items():

@@ -3,21 +3,18 @@
  * A node's memory (CSM sec. 3.2, eq. 3, 4, 7): M frames, demand paging, global
  * replacement.
  *
- * Of a task's pages only the number that is resident is known. Running touches
- * all of them, so the least recently used page of the node belongs to the task
- * that has not run for longest. Frames freed stay free until a fault takes
- * them.
+ * Of a task's pages only the number that is resident is known. A running task touches all its pages, so the least
+ * recently used page of the node belongs to the task that has not run for longest. Frames freed stay free until a fault
+ * takes them.
  *
- * For engines that have, before they include this: struct task with vir, res,
- * wrk, last_run, pages, neighbour, behind and rq, struct node with tasks,
- * nr_tasks, mem, resident and running; frames(), how many a node has;
- * resident_changed(), called when a task's res did; and victim(), who loses a
- * page to a task when none is free.
+ * An engine that includes this file must first have: struct task with vir, res, wrk, last_run, pages, neighbour, behind
+ * and rq; struct node with tasks, nr_tasks, mem, resident and running; frames(), the number of a node's frames;
+ * resident_changed(), called when a task's res changed; and victim(), the task that loses a page when no frame is free.
  */
 #ifndef SIM_FRAMES_H
 #define SIM_FRAMES_H
 
-/* The part of its working set that a task has not resident, in 1/65536 (CSM eq. 3, B-CSM-1). */
+/* The missing part of a task's working set, in 1/65536 (CSM eq. 3, B-CSM-1). */
 static inline uint32_t missing(const struct task *t)
 {
 	return t->wrk <= t->res ? 0 : ((uint64_t)(t->wrk - t->res) << 16) / t->wrk;
@@ -41,8 +38,8 @@ static inline void check_memory(struct sim *s, const struct node *n)
 #endif
 }
 
-/* CSM eq. 7: what a new task has at once; the others shrink alike if there is no room for it,
- * or it has to do with what is free. */
+/* CSM eq. 7: the pages that a new task has at once. If there is no room, the other tasks shrink alike, or the new task
+ * has the free pages only. */
 static void memory_enter(struct sim *s, struct node *n, uint32_t index)
 {
 	struct task *t = &s->tasks[index];
@@ -89,7 +86,7 @@ static void memory_leave(struct sim *s, struct node *n, uint32_t index)
 	check_memory(s, n);
 }
 
-/* Is one of so many pages that a task refers to not there? Each is uniform over its working set. */
+/* Whether any of so many referenced pages is missing. Each reference is uniform over the working set. */
 static inline int refers_to_missing(struct task *t, uint32_t refs)
 {
 	if (LIKELY(t->wrk <= t->res))
@@ -100,7 +97,7 @@ static inline int refers_to_missing(struct task *t, uint32_t refs)
 	return 0;
 }
 
-/* Whose page was used least recently? That of the running task last, that of t itself never; NULL: nobody's. */
+/* The task with the least recently used page. The running task comes last, t itself never; NULL: no task. */
 static inline struct task *least_recent(struct sim *s, const struct node *n, const struct task *t)
 {
 	struct task *victim = NULL;

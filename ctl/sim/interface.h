@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What Python calls, where it is the same for every engine. For those that have,
- * before they include this: struct sim with par and trouble, and with log and
- * nr_log if they log decisions (decision.h).
+ * The functions for Python that are the same for every engine. An engine that includes this file must first have struct
+ * sim with par and trouble, and with log and nr_log if it logs decisions (decision.h).
  */
 #ifndef SIM_INTERFACE_H
 #define SIM_INTERFACE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What every engine tells native.py, so that both sides see the same structs. */
+/* The sizes that every engine reports to native.py, so that both sides see the same structs. */
 #ifndef SIM_NATIVE_H
 #define SIM_NATIVE_H
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The engines, each compiled when it is first needed and kept under its content's digest.
 
-An engine is a folder NAME here: engine.c, and sim.h with what Python sees of it between the "cdef" marks. What engines
-share (engine.h, interface.h, ready_queue.h, ...) is beside this file; those that order queues include bpf/insert_rq.h,
-and the social contract includes bpf/set_quantum.h.
+An engine is a folder NAME here: engine.c, and sim.h with the declarations for Python between the "cdef" marks. Files
+that engines share (engine.h, interface.h, ready_queue.h, ...) are beside this file. Engines that order queues include
+bpf/insert_rq.h, and the social contract includes bpf/set_quantum.h.
 
 >>> engine = load("csm")
 >>> engine.ffi.sizeof("struct rq_task")
@@ -87,7 +87,7 @@ def _declarations(name: str) -> str:
     for pattern, path in parts:
         match = pattern.search(path.read_text())
         if not match:
-            raise CoschedError(f"{path} does not declare what the simulator needs of it")
+            raise CoschedError(f"{path} lacks a declaration that the simulator needs")
         found.append(match[match.lastindex or 0])
     return "\n".join(found)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a model is: its parameters with name, unit, range, default and source, its policies, and how it runs.
+"""A model: its parameters with name, unit, range, default and source, its policies, and its run.
 
 A default without "default:" in its source is the paper's; the others are readings of spec.md, named by their ids, or
 chosen where the paper says nothing. Each model declares its own, in its folder; ctl/sim/registry.py has them all.
@@ -18,12 +18,12 @@ from ctl.errors import USAGE, CoschedError
 __all__ = ["Model", "Parameter", "Run", "Value", "assignments", "by_name"]
 
 Value = int | float | str
-"""A parameter's value: a whole number, a number, or one of its words."""
+"""A parameter's value: a whole number, a number, or a word."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a model."""
+    """A parameter of a model."""
 
     name: str
     default: Value
@@ -36,7 +36,7 @@ class Parameter:
 
     @property
     def range(self) -> str:
-        """What is allowed, in words: "1 to 64 overtakes", "label or mes"."""
+        """The allowed values, in words: "1 to 64 overtakes", "label or mes"."""
         if self.words:
             return " or ".join(self.words)
         return f"{self.low:g} to {self.high:g} {self.unit}".rstrip()
@@ -64,7 +64,7 @@ class Parameter:
 
 
 Run = Callable[[str, Mapping[str, Value], int, threading.Event | None], dict[str, Any]]
-"""One replication: policy, a complete set of values, seed, request to stop; returns what it measured."""
+"""A replication: policy, a complete set of values, seed, request to stop; returns the measurements."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Many runs at once: threads, because a thread that is in the engine leaves Python to the others.
 
-Each result is kept as it comes. Ctrl-C lets what is running go, and everything that was done stays: the same command
-goes on from there.
+Each result is kept as it comes. Ctrl-C drops running replications and keeps finished results: the same command
+continues from there.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _Done = tuple[Run, dict[str, Any], float]
 
 
 class Interrupted(CoschedError):
-    """Ctrl-C: what was done is kept."""
+    """Ctrl-C: finished results are kept."""
 
 
 def default_workers() -> int:
-    """As many as this process may use CPUs."""
+    """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -80,6 +80,6 @@ def make(
 
 
 def fetch(runs: Iterable[Run], store: Store) -> Mapping[tuple[str, str, str, int], dict[str, Any]]:
-    """Results of runs by their keys, of those that are there."""
+    """Kept results of runs, by their keys."""
     found = ((run.key, store.get(run, _digest(run))) for run in runs)
     return {key: result for key, result in found if result is not None}

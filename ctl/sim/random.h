@@ -7,9 +7,8 @@
  * purpose): the third slice of task 7 is the same whatever the policy did
  * before, so policies are compared on common random numbers.
  *
- * Nothing comes from libm. The logarithm is a table and a polynomial, made of
- * IEEE additions, multiplications and divisions alone, which every machine
- * rounds alike; the compiler is told not to fuse them (-ffp-contract=off).
+ * No function comes from libm. The logarithm is a table and a polynomial, made of IEEE additions, multiplications and
+ * divisions alone, which every machine rounds alike; the compiler is told not to fuse them (-ffp-contract=off).
  */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H

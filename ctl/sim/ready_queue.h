@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A node's ready queue and its CPU. Where a task goes is decided by
- * bpf/insert_rq.h, the text the kernel runs; here is only the list it walks.
+ * A node's ready queue and its CPU. bpf/insert_rq.h, which the kernel runs, too, decides the place of a task; this file
+ * has only the list.
  *
- * The running task, RQ[0], is apart from the list. One that is displaced goes
- * back to the head with its de and the rest of its slice (B-CSM-4, B-CSM-12).
+ * The running task, RQ[0], is apart from the list. A displaced task goes back to the head with its de and the rest of
+ * its slice (B-CSM-4, B-CSM-12).
  *
  * For engines that have, before they include this: struct task with rq, next,
  * prev and state, struct node with running, head, tail and nr, struct sim with

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All there is: the models, the papers' experiments, the papers' claims. A model's folder has those of its own.
+"""All there is: the models, the papers' experiments, the papers' claims. A model's folder has the model's own
+experiments and claims.
 
 >>> find_model("csm").complete({"mfreq_ms": 20})["mfreq_ms"]
 20.0
@@ -70,7 +71,7 @@ CLAIMS: Mapping[str, Claim] = {
 
 
 def _find(kind: str, name: str, known: Mapping[str, _T]) -> _T:
-    """The one of that name; CoschedError (status 2) if there is none."""
+    """The entry of this name; CoschedError (status 2) if there is none."""
     if name not in known:
         raise CoschedError(f"there is no {kind} {name!r}: known are {', '.join(known)}", USAGE)
     return known[name]
@@ -87,7 +88,7 @@ def find_experiment(name: str) -> Experiment:
 
 
 def find_claims(ids: Sequence[str]) -> list[Claim]:
-    """The claims of these ids, or all; CoschedError (status 2) if there is none of an id."""
+    """The claims of these ids, or all claims; CoschedError (status 2) for an unknown id."""
     return [_find("claim", wanted, CLAIMS) for wanted in ids] if ids else list(CLAIMS.values())
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Results: one SQLite file, one row per replication, keyed by model, policy, parameters, seed and engine.
 
-A run that is in the file is never made again, which is how an experiment goes on where it was interrupted. The engine
-is part of the key: a changed engine makes its own results, the old ones stay until `forget`.
+A run in the file is never made again, so an interrupted experiment continues. The engine is part of the key: a changed
+engine makes its own results, and old results stay until `forget`.
 
 >>> store = Store(":memory:")
 >>> store.add(Run("csm", "rr", {"jobs": 5}, 1), "e", {"correlation": 90.0})
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS runs (
 
 
 class Run(NamedTuple):
-    """One replication to make, or made."""
+    """A replication, to be made or made."""
 
     model: str
     policy: str
@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
 
 def default_path() -> Path:
-    """Where results are kept unless told otherwise: $XDG_STATE_HOME/cosched/sim.sqlite."""
+    """The default place of results: $XDG_STATE_HOME/cosched/sim.sqlite."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "cosched" / "sim.sqlite"
 
@@ -68,7 +68,7 @@ class Store:
             raise CoschedError(f"results cannot be kept in {path}: {error}", FAILED) from None
 
     def get(self, run: Run, engine: str) -> dict[str, Any] | None:
-        """What is known of a run; None if it was never made with this engine."""
+        """The kept result of a run; None if the run was never made with this engine."""
         found = self._db.execute(
             "SELECT result FROM runs WHERE model=? AND policy=? AND parameters=? AND seed=? AND engine=?",
             (*run.key, engine),

@@ -6,7 +6,7 @@
 #ifndef SIM_TOURNAMENT_H
 #define SIM_TOURNAMENT_H
 
-/* For so many nodes, none of which has an event yet; -1: no memory. */
+/* A tournament for so many nodes, without events yet; -1: no memory. */
 static int make_tournament(struct sim *s, uint32_t nodes)
 {
 	for (s->leaves = 1; s->leaves < nodes; s->leaves *= 2)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Model `ccs` (CCS §5; spec.md D.6): a non-dedicated, heterogeneous cluster under the social contract.
 
-What `csm` has, and beside it epochs, quanta and memory pools, events between nodes, nodes of different speed and
+The model `csm` with additions: epochs, quanta and memory pools, events between nodes, nodes of different speed and
 memory, local users that come and go, and the paper's benchmarks as programs that compute, talk and fill memory.
 """

@@ -18,7 +18,7 @@ _READINGS = ("-node", "-short", "-fine", "-credit")
 
 
 def _five(test: tests.Test, *readings: str) -> tuple[tuple[str, ...], tests.Test]:
-    """Of Fig. 5, with what these readings make of it."""
+    """Claims of Fig. 5, with the results of other readings."""
     return ("ccs-fig5", *(f"ccs-fig5{r}" for r in readings)), tests.by_reading(test, readings)
 
 

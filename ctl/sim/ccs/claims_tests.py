@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What CCS's claims are judged by: comparisons of measurements (spec.md C.3)."""
+"""The tests of CCS's claims: comparisons of measurements (spec.md C.3)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ENVIRONMENTS = ("shell", "internet")
 
 
 def by_reading(test: Test, readings: tuple[str, ...]) -> Test:
-    """Judge by the defaults, and say what comes of the other readings."""
+    """Judge by the defaults, and report the results of the other readings."""
 
     def judged(default: Evidence, *others: Evidence) -> Found:
         holds, shown = test(default)
@@ -178,7 +178,7 @@ def high_constant(e: Evidence) -> Found:
 
 
 def _cost(e: Evidence, high: int, low: int) -> dict[str, float]:
-    """What the step from one L to a lower one costs in speedup, with users, by workload."""
+    """The loss of speedup by a step from an L to a lower L, with users, by workload."""
     xs = [x for x in e.xs if x]
     ends = {
         load: [Mean.of(_over(e, f"ccs {part} %, {load}", SPEEDUP, xs)).mean for part in (high, low)]

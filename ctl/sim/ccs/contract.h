@@ -4,7 +4,7 @@
  * and Set_Memory (CCS Alg. 3, with B-CCS-6, 8 and 9). Set_Memory's rule is that
  * of ctl/node/set_memory.py; tests compare the two. The agent does not share
  * this text, because each works on its own state: linked tasks of an event loop
- * here, jobs with reasons for people there.
+ * here, jobs with reasons for people in the agent.
  */
 #ifndef SIM_CONTRACT_H
 #define SIM_CONTRACT_H
@@ -14,10 +14,10 @@
 
 #define QUIET		2	/* epochs without a page coming back until a job may go on */
 #define MOST_QUIET	32
-#define SETTLE		3	/* epochs in which the pages of one that goes on come back */
+#define SETTLE		3	/* epochs in which the pages of a task that goes on come back */
 #define PAGING_S	4	/* page faults a second from which on a node swaps */
 
-/* What a task gets at a time (CCS Alg. 2, eq. 3); L counts once (B-CCS-14). 0 where it is stopped. */
+/* The quantum of a task (CCS Alg. 2, eq. 3); L counts once (B-CCS-14). 0 for a stopped task. */
 static uint64_t quantum_of(const struct sim_params *p, double weight, int user, int is_parallel, uint32_t state)
 {
 	uint32_t stretch = (uint32_t)((1 << MES_SHIFT) / weight + 0.5);
@@ -44,7 +44,7 @@ static uint32_t pool_of(const struct sim *s)
 	return (uint32_t)(s->smallest * s->par.share_l);
 }
 
-/* Is it the will of another node that this one is stopped? */
+/* Whether another node wants this task stopped. */
 static int stopped_elsewhere(struct sim *s, const struct task *t)
 {
 	const struct peer *peers = peers_of(s, t);
@@ -124,7 +124,7 @@ static void stop_largest(struct sim *s, struct node *n)
 	s->stats.stops++;
 }
 
-/* Once an epoch: who is to be stopped, who may go on? Leaves it in the tasks' order. */
+/* Once an epoch: decide the tasks to stop, and the tasks to let go on. Leaves it in the tasks' order. */
 static void set_memory(struct sim *s, struct node *n, int user, int swapping, uint32_t pool)
 {
 	uint32_t settling = n->settling;

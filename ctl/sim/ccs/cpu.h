@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A node's CPU: who has it, what that task will do next, and what it takes to run. */
+/* A node's CPU: the running task, its next event, and its needs. */
 #ifndef SIM_CPU_H
 #define SIM_CPU_H
 
 #include "users.h"
 
-/* Account the CPU time that the running task had; it is then nobody's until begin(). */
+/* Account the running task's CPU time; until begin() no task owns the CPU. */
 static inline void stop(struct sim *s, struct node *n, struct task *t)
 {
 	uint64_t ran = s->now > n->since ? s->now - n->since : 0;
@@ -29,7 +29,7 @@ static inline void stop(struct sim *s, struct node *n, struct task *t)
 		t->fault_left -= ran;
 }
 
-/* What will the running task do next, and when? */
+/* The next event of the running task, and its time. */
 static inline void begin(struct sim *s, struct node *n, const struct task *t, uint64_t from)
 {
 	uint64_t due = t->counter;
@@ -123,7 +123,7 @@ static void count_call(struct sim *s, struct task *t)
 	t->woke = 0;
 }
 
-/* What it waited for is read now, if it is there. */
+/* Read the awaited message, if it is there. */
 static inline void read_message(struct task *t)
 {
 	if (!t->rq.rec && !t->alone)

@@ -8,16 +8,13 @@
  *	     │                └── next epoch <── set aside: quantum used up, or stopped
  *
  * CPU time is given in epochs, as in Linux 2.4: a task runs until it waits or
- * has used up its quantum, then it is set aside. When the ready queue is empty
- * and somebody is set aside who is not stopped, the epoch is over: Set_Memory
- * decides, the other nodes are told, Set_Quantum gives every task its quantum
- * and half of what it had left (B-CCS-31), and those set aside are inserted in
- * the order in which they were. An epoch that this does not end is ended by
- * epoch_ns: a node where all is stopped must notice that the user has gone.
+ * has used up its quantum, then it is set aside. When the ready queue is empty and a task that is not stopped is set
+ * aside, the epoch is over: Set_Memory decides, the node tells the other nodes, Set_Quantum gives every task its
+ * quantum and half of its rest (B-CCS-31), and the tasks set aside are inserted in their order. An epoch that this does
+ * not end is ended by epoch_ns: a node where all is stopped must notice that the user has gone.
  *
  * Events are each CPU's next one, in a tournament, and timers, in a heap; at
- * equal times timers first, in the order in which they were set. One kind of
- * event is one function.
+ * equal times timers first, in the order in which they were set. Each kind of event has one function.
  *
  * With SIM_CHECK the engine checks itself while it runs.
  */
@@ -75,7 +72,7 @@ static void on_message_due(struct sim *s, struct node *n, uint32_t index)
 	begin(s, n, t, s->now);
 }
 
-/* A local task's burst is over: it waits for its user; one that never waits goes on, if its time is not over. */
+/* A local task's burst is over: the task waits for its user. A task that never waits goes on until its time is over. */
 static void on_burst_end(struct sim *s, struct node *n, uint32_t index)
 {
 	struct task *t = &s->tasks[index];

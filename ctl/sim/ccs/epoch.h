@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The end of an epoch: who is stopped, what the others are told, what quanta there are (CCS sec. 3.1, 4.2, 4.3). */
+/* The end of an epoch: stops, events to other nodes, new quanta (CCS sec. 3.1, 4.2, 4.3). */
 #ifndef SIM_EPOCH_H
 #define SIM_EPOCH_H
 
@@ -28,7 +28,7 @@ static void set_held(struct sim *s, struct node *n, uint32_t index, int held)
 	set_aside(s, n, index);
 }
 
-/* Set_Quantum, at the roll-over (CCS Alg. 2, B-CCS-17), and what is left of the last one (B-CCS-31). */
+/* Set_Quantum, at the roll-over (CCS Alg. 2, B-CCS-17), with half of the last quantum's rest (B-CCS-31). */
 static void assign_quanta(struct sim *s, struct node *n, int user)
 {
 	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {

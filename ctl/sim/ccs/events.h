@@ -12,7 +12,7 @@
 
 #include "contract.h"
 
-#define REPEATS	2	/* how often "nothing is the matter" is said again */
+#define REPEATS	2	/* how often "free" is repeated */
 
 /* Room for one more event under way, doubled when there is none; NIL: no memory. */
 static uint32_t new_note(struct sim *s)
@@ -86,7 +86,7 @@ static void say(struct sim *s, struct node *n, struct task *t, int again)
 		send_event(s, n, t);
 }
 
-/* Is it among the jobs stopped on this node's own account: of those wanted, those among the lowest of all stopped? */
+/* Whether the job is among the jobs that this node stops: the wanted jobs among the lowest of all stopped jobs. */
 static int own_stop(struct sim *s, const struct node *n, const struct task *t)
 {
 	uint32_t wanted = 0, lower = 0;
@@ -123,7 +123,7 @@ static uint32_t decide(struct sim *s, const struct node *n, const struct task *t
 	return local ? STATE_SLOWED : STATE_FREE;
 }
 
-/* Make all follow from what is known. `only`: what changed is what others say of this job (NULL: any). */
+/* Derive all states from the known events. `only`: the others' events changed for this job alone (NULL: any job). */
 static void settle(struct sim *s, struct node *n, const struct task *only)
 {
 	uint8_t keep[SIM_NODES + 1];
@@ -161,7 +161,7 @@ static void hold(struct sim *s, struct node *n, struct task *t)
 	settle(s, n, NULL);
 }
 
-/* It has ended here. To be called while its slot still says what it was, after it left n->tasks. */
+/* It has ended here. Call this while the slot still has the task's data, after the task left n->tasks. */
 static void release(struct sim *s, struct node *n, struct task *t)
 {
 	t->said_local = t->said_stop = t->wanted = 0;
@@ -169,7 +169,7 @@ static void release(struct sim *s, struct node *n, struct task *t)
 	settle(s, n, NULL);
 }
 
-/* Time has passed: leases end, what is due is said again. The job that came first is first, as in machine.py. */
+/* Time has passed: end leases, and send due repetitions. The job that came first is first, as in machine.py. */
 static void tick(struct sim *s, struct node *n)
 {
 	uint32_t oldest = n->tasks;
@@ -194,7 +194,7 @@ static void tick(struct sim *s, struct node *n)
 	}
 }
 
-/* What another node says of a job here, if it is news. */
+/* Handle another node's event about a job here, if it is new. */
 static void receive(struct sim *s, struct node *n, struct task *t, const struct note *note)
 {
 	struct peer *p = &peers_of(s, t)[note->node];

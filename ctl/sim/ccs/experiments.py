@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """CCS's experiments, Figs. 3 and 5 to 9, and what its claims need beside them.
 
-Figs. 6 and 7 are made of the same runs. The other readings of what the paper leaves open (READINGS) are experiments
-of their own, so that a claim can say what would come of them.
+Figs. 6 and 7 are made of the same runs. The other readings (READINGS) are experiments of their own, so that a claim can
+report their results.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ READINGS: Mapping[str, Mapping[str, Value]] = {
     "-credit": {"credit": "on"},
     "-small": {"memory_scale": 1.0},
 }
-"""Suffixes: the defaults; 3 tasks on each node however many jobs that is; more memory asked for, referred to more
-often; users who wait for the machine four times as often; local tasks that slept go ahead; less memory asked for."""
+"""Suffixes: the defaults; 3 tasks on each node for any number of jobs; more memory asked for, referred to more often;
+users who wait for the machine four times as often; local tasks go ahead after sleep; less memory asked for."""
 
 _SPEEDUP = Panel("speedup", "parallel jobs", "average speedup (eq. 7)")
 _SLOWDOWN = Panel("slowdown_local", "local tasks", "slowdown")
@@ -91,11 +91,11 @@ _LIMITS: Mapping[str, Mapping[str, Value]] = {
     "pred": {"cpu_max": 1.7, "memory_max": 0.8},
     "ccs": {"cpu_max": 2.2, "memory_max": 1.2},
 }
-"""What real users bore (CCS §5.2, CCS-31)."""
+"""The slowdown that real users bore (CCS §5.2, CCS-31)."""
 
 
 def _scenario(users: Value) -> Mapping[str, Value]:
-    """CCS T. 4: users on 45 % of the nodes, or on all; with none the governor has nobody to protect."""
+    """CCS T. 4: users on 45 % of the nodes, or on all nodes; without users the governor has no user to protect."""
     if users == "nobody":
         return {"locals": 0, "mpl": 4}
     return {"locals": 7 if users == "open" else 16, "governor": "on", "mpl": 8}

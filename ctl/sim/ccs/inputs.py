@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """CCS's inputs: the NOWs of T. 1, the local users of T. 2 and T. 4, the parallel workloads of T. 3.
 
-T. 3 names benchmarks; the paper measured them, a model has to say what they do. Of each: CPU time of the whole job on
-the fastest node and its memory, as NAS 2.3's operation counts and arrays come to on a PIV of 3 GHz; and how its tasks
-talk: CPU time between two messages, and how long one takes on Fast Ethernet. All of these are spec.md D.6's "synthetic
-with the same ratio", ours, not the paper's: work_scale, memory_scale, gap_scale and delay_scale change them together.
+T. 3 names benchmarks. The paper measured them; a model must describe their behaviour. Of each: CPU time of the whole
+job on the fastest node and its memory, as NAS 2.3's operation counts and arrays come to on a PIV of 3 GHz; and how its
+tasks talk: CPU time between two messages, and how long one takes on Fast Ethernet. All numbers are ours, not the
+paper's (spec.md D.6, "synthetic with the same ratio"): work_scale, memory_scale, gap_scale and delay_scale change them
+together.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ USERS: Mapping[str, Mapping[str, float]] = {
     **{name: {name: 1.0} for name in PROFILES},
     "nobody": {},
 }
-"""What the users of a run are: T. 2's mix, one kind, or none."""
+"""The users of a run: T. 2's mix, one kind, or none."""
 
 
 class Program(NamedTuple):

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory of nodes that differ, in two pools (CCS eq. 5, Alg. 3): who loses a
- * page, FLT, and what insert_RQ is told.
+ * Memory of different nodes, in two pools (CCS eq. 5, Alg. 3): the victims of page faults, FLT, and the inputs of
+ * insert_RQ.
  *
- * A stopped task's pages go first: nobody misses them. Then, without
- * Set_Memory, the least recently used one. With it, one of the swaptask: while
- * the parallel tasks ask for less than M_Paral it is the largest local task
- * (B-CCS-7), else the largest parallel one.
+ * A stopped task's pages go first, because no task misses them. Then, without Set_Memory, the least recently used one.
+ * With Set_Memory, the swaptask loses a page: the largest local task while the parallel tasks ask for less than M_Paral
+ * (B-CCS-7), else the largest parallel task.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
@@ -96,7 +95,7 @@ static void count_fault(struct sim *s, struct node *n, struct task *t)
 	s->stats.faults++;
 }
 
-/* Bring up to date what the rules want to know: eq. 2 of CSM once per insertion, FLT where it will be compared. */
+/* Update the inputs of the rules: eq. 2 of CSM once per insertion, FLT before comparisons. */
 static inline void observe(struct sim *s, struct node *n, struct task *h)
 {
 	h->rq.de = 0;

@@ -13,7 +13,7 @@ uint64_t sim_set_quantum(uint64_t quantum, double weight, double share_l, uint32
 
 #ifdef SIM_CHECK
 
-/* A simulation in which nothing happens; task k of node 0 is to be slot k. */
+/* A simulation without events; task k of node 0 is slot k. */
 static struct sim *bare(uint64_t lease)
 {
 	struct sim_params p = { .seed = 1, .nodes = 8, .mpl = 1, .lease_ns = lease, .epoch_ns = 1, .event_ns = 1,
@@ -95,7 +95,7 @@ int sim_set_memory(const struct memory_epoch *epochs, uint32_t n, uint32_t *stop
 	for (uint32_t i = 0; s && i < n; i++) {
 		const struct memory_epoch *e = &epochs[i];
 
-		for (uint32_t k = 0; k < 8; k++) {	/* first: who goes makes the others' state anew */
+		for (uint32_t k = 0; k < 8; k++) {	/* first, because a leaving task changes the others' states */
 			struct task *t = task_of(s, s->nodes, k);
 
 			if (t && !e->jobs[k].held)

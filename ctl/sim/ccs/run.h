@@ -196,7 +196,7 @@ void sim_free(struct sim *s)
 	free(s);
 }
 
-/* Users who are still there count to their last whole cycle. */
+/* The time of present users counts to their last whole cycle. */
 static void count_users(struct sim *s, struct sim_stats *st)
 {
 	for (uint32_t i = 0; i < s->nr_tasks; i++) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What Python gives to the engine of model ccs and what it gets back. Times
- * are whole nanoseconds of simulated time, memory is pages of 4 KB. CPU times
- * are those of the fastest node; a node of weight W takes 1/W as long.
+ * The inputs and outputs of the engine of model ccs, shared with Python. Times are whole nanoseconds of simulated time,
+ * memory is pages of 4 KB. CPU times are those of the fastest node; a node of weight W takes 1/W as long.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -91,7 +90,7 @@ struct sim_script {
 	uint32_t	node;			/* of its first task, the others follow; UINT32_MAX: mapped */
 };
 
-/* What became of a job. */
+/* The outcome of a job. */
 struct sim_record {
 	uint64_t	arrived, began, ended;	/* began: the last time, where it was killed */
 	uint64_t	work;			/* CPU time of all its tasks on the fastest node */

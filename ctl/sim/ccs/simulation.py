@@ -27,7 +27,7 @@ _COUNTERS = (
 
 
 class Job(NamedTuple):
-    """A job given to the engine, not drawn by it; CPU times are those of the fastest node."""
+    """A job given to the engine instead of drawn; CPU times are those of the fastest node."""
 
     arrives_s: float
     work_s: float  # of each task
@@ -103,7 +103,7 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
 
 
 class Simulation(EngineRun):
-    """One run in the making.
+    """A run in progress.
 
     >>> from ctl.sim.ccs.model import MODEL
     >>> with Simulation("dyn", MODEL.complete({"jobs": 2, "work_scale": 0.01}), 1) as simulation:
@@ -159,7 +159,8 @@ def _percentile(histogram: Sequence[int], part: float) -> float | None:
 
 
 def _contract(simulation: Simulation) -> dict[str, Any]:
-    """What eq. 3 to 5 give the fastest and the slowest node, and the least that M_Local is above M (1 - L)."""
+    """The quanta and pools of eq. 3 to 5 for the fastest and the slowest node, and the least difference of M_Local and
+    M (1 - L)."""
     share_l, mpl = simulation._params.share_l, simulation._params.mpl
     views = [simulation.contract(node) for node in range(simulation._params.nodes)]
     ends = {"fast": max(views, key=lambda v: float(v.weight)), "slow": min(views, key=lambda v: float(v.weight))}
@@ -169,7 +170,7 @@ def _contract(simulation: Simulation) -> dict[str, Any]:
 
 
 def metrics(simulation: Simulation) -> dict[str, Any]:
-    """The numbers a run is kept by. None where there was nothing to measure."""
+    """The numbers a run is kept by. None without a measurement."""
     stats, records = simulation.stats(), simulation.records()
     found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
     done = [r for r in records if r.ended]

@@ -4,8 +4,8 @@
  * cooperating nodes know of each other, and what will happen.
  *
  * All arrays but the timers' are made at the start: a node never holds more
- * tasks than its MPL and one local user's. A task's slot is used again when it
- * has ended; what was meant for the former holder is told by the generation.
+ * tasks than its MPL and one local user's. A task's slot is used again after the task's end; the generation marks
+ * events of the former holder.
  */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
@@ -27,7 +27,7 @@ enum task_state {
 	TASK_EXPIRED,		/* ready, its quantum of this epoch used up, or stopped */
 };
 
-/* Why a task on the CPU will next be looked at: the first of these that is due. */
+/* The reasons for the next look at a running task: the first due reason counts. */
 enum cpu_event { CPU_EXPIRE, CPU_FAULT, CPU_SPUN, CPU_MESSAGE, CPU_END };
 
 enum timer_what { TIMER_ARRIVAL, TIMER_PAGE, TIMER_MESSAGE, TIMER_THINK, TIMER_EVENT, TIMER_EPOCH, TIMER_SAMPLE };
@@ -40,14 +40,14 @@ struct timer {
 	uint32_t	last;
 };
 
-/* What one node tells another of a job. */
+/* A node's event for another node, about a job. */
 struct note {
 	uint32_t	job, node, to, seq;
 	uint32_t	next;			/* free ones */
 	uint8_t		local, stop;
 };
 
-/* What another node said last of a job here. */
+/* The last event of another node about a job here. */
 struct peer {
 	uint64_t	ends;			/* the lease */
 	uint32_t	seq;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Trials with jobs that are given: who gets what in CCS Fig. 3, and what a stop does to paging (CCS §4.2)."""
+"""Trials with given jobs: the CPU shares of CCS Fig. 3, and the effect of a stop on paging (CCS §4.2)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _stop(name: str, values: Mapping[str, Value], seed: int) -> dict[str, Any]:
     """Two jobs on four nodes of 512 MB, each node with a user: more than fits. Faults a second around the first stop.
 
     before: the 5 s before it; after: from the 5th second on (5 epochs at the most) for 5 s; later: the minute from then
-    on. None where nothing was stopped within 10 minutes; then `later` is of the second minute.
+    on. None without a stop within 10 minutes; then `later` is of the second minute.
     """
     jobs = [Job(0.0, _LONG_S, mb * PAGES_MB, 4, 0) for mb in (240, 300)]
     with Simulation(name, values, seed, jobs) as simulation:

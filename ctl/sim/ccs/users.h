@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Local users (CCS T. 2), as many as there are, each with a benchmark on a node where no other one is. */
+/* Local users (CCS T. 2), each with a benchmark on a node without another user. */
 #ifndef SIM_USERS_H
 #define SIM_USERS_H
 
@@ -28,7 +28,7 @@ static void next_cycle(struct task *t)
 	t->cycle_ns = burst;
 }
 
-/* A user comes to a node where none is, and the local benchmark with it. */
+/* A user comes to a node without a user, and starts the local benchmark. */
 static void start_user(struct sim *s)
 {
 	uint32_t number = (uint32_t)s->stats.users++, free = 0, node = 0, i;

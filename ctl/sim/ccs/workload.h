@@ -56,7 +56,7 @@ static uint32_t new_task(struct sim *s, uint32_t node, uint32_t class_, uint32_t
 	return index;
 }
 
-/* Its slot is free; whoever is under way to it will find another generation. */
+/* The slot is free; an event under way to the task will find another generation. */
 static void end_task(struct sim *s, uint32_t index)
 {
 	struct task *t = &s->tasks[index];

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Arrival rates for a load: mem_load is a target, not a formula (B-CSM-14).
 
-CSM gives two numbers for each environment, mem_load and mean tasks per node; they fix two unknowns, the rates of
-parallel and of local jobs (B-CSM-19). Under rr, at one message frequency, both rates are changed until the
-replications' mean load is what it should be. Small and local jobs alone (mix two) have one unknown.
+CSM gives two numbers for each environment, mem_load and mean tasks per node. These numbers fix two unknowns, the rates
+of parallel and of local jobs (B-CSM-19). Under rr, at one message frequency, the calibration changes both rates until
+the replications' mean load is right. Small and local jobs alone (mix two) have one unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST = 2.0  # a step changes a rate by no more than this factor
 
 
 class Load(NamedTuple):
-    """Where a calibration arrived."""
+    """The result of a calibration."""
 
     mit_s: float
     local_share: float
@@ -35,7 +35,7 @@ class Load(NamedTuple):
 def _measure(
     values: Mapping[str, Value], seeds: Sequence[int], workers: int, events: int
 ) -> tuple[float, float, float]:
-    """mem_load, tasks per node, and the local part of these; of an overloaded system three times as much."""
+    """mem_load, tasks per node, and their local part; three times as much for an overloaded system."""
 
     def one(seed: int) -> dict[str, Any]:
         return run("rr", values, seed, events=events)
@@ -61,9 +61,9 @@ def calibrate(
     steps: int = 20,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Load:
-    """Find mit_s and local_share (mix three) or mit_s (mix two; tasks_per_node is then what it is).
+    """Find mit_s and local_share (mix three) or mit_s (mix two, where tasks_per_node follows).
 
-    A step moves each rate by the square root of what it misses in tasks, damped as it gets near. Ends within 2 %.
+    A step moves each rate by the square root of the missing tasks, damped near the goal. Ends within 2 %.
     """
     values = dict(MODEL.complete(given))
     two = values["mix"] == "two"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What page faults on one node cost a job that is on all of them (CSM §2.1: "cascading delays on other nodes").
+"""The cost of page faults on one node for a job on all nodes (CSM §2.1: "cascading delays on other nodes").
 
-A job runs beside a local task on each node, twice with the same seed: as it is, and with faults injected on one node.
+A job runs beside a local task on each node, twice with the same seed: without and with faults injected on one node.
 Memory is enough, so there are no others. The local tasks outlast the job.
 """
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""CSM's claims as tests of the measurements (spec.md C.1). Each test returns whether it holds, and the numbers."""
+"""CSM's claims as tests of the measurements (spec.md C.1). Each test returns whether the claim holds, and the
+numbers."""
 
 from __future__ import annotations
 
@@ -265,7 +266,7 @@ def _switches(e: Evidence) -> _Found:
 
 
 def _cascades(e: Evidence) -> _Found:
-    """The job's delay for each fault in parts of a fault's time, under rr; pred, which csm is here, is told."""
+    """The job's delay for each fault, relative to a fault's time, under rr; pred, equal to csm here, is reported."""
     m, rare = "last_beside", e.xs[-2:]
     high = [x for x in _HIGH if e.mean("rr", x, m).low > 1.5]
     low = [x for x in rare if _about_one(e.mean("rr", x, m))]

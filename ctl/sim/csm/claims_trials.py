@@ -30,7 +30,7 @@ READINGS = ("", "-free", "-free-1s")
 
 
 def by_reading(test: Callable[[Evidence], _Found]) -> Callable[..., _Found]:
-    """Judge by the defaults, and say what comes of the other readings."""
+    """Judge by the defaults, and report the results of the other readings."""
 
     def judged(default: Evidence, *others: Evidence) -> _Found:
         holds, shown = test(default)
@@ -47,7 +47,8 @@ def _response(e: Evidence, line: str, job: str) -> list[float]:
 
 
 def _value(e: Evidence, line: str, job: str, at_s: float, what: int) -> list[float]:
-    """CPU seconds (1) or resident pages (2) of a job's task on N1 at a time; of the last sample where it has ended."""
+    """CPU seconds (1) or resident pages (2) of a job's task on N1 at a time; of the last sample if the task has
+    ended."""
     columns = []
     for result in e.results(line):
         trace = result["traces"][job]

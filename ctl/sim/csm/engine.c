@@ -13,8 +13,7 @@
  * arrival (or injected fault); page faults, which all take equally long, so the first to begin is
  * the first to end; messages, likewise; and each CPU's next event, in a
  * tournament. The earliest is taken, at equal times in the order of this list,
- * then of nodes. Nothing is ever cancelled: what a displaced task would have
- * done next is overwritten.
+ * then of nodes. No event is cancelled: a displaced task's next event is overwritten.
  *
  * With SIM_CHECK the engine checks itself while it runs.
  */
@@ -24,7 +23,7 @@
 
 /* --- the CPU --- */
 
-/* Account the CPU time that the running task had; it is then nobody's until begin(). */
+/* Account the running task's CPU time; until begin() no task owns the CPU. */
 static inline void stop(struct sim *s, struct node *n, struct task *t)
 {
 	uint64_t ran = s->now > n->since ? s->now - n->since : 0;
@@ -37,7 +36,7 @@ static inline void stop(struct sim *s, struct node *n, struct task *t)
 	t->last_run = s->now;
 	if (LIKELY(ran < t->phase_left)) {
 		t->phase_left -= ran;
-	} else {	/* a phase is over; what it changes is seen at the next dispatch or insertion, not before */
+	} else {	/* a phase is over; its changes are seen at the next dispatch or insertion, not before */
 		while (ran >= t->phase_left) {
 			ran -= t->phase_left;
 			new_phase(s, t, s->jobs[t->job].tc);
@@ -54,7 +53,7 @@ static inline uint64_t slice_end(const struct sim *s, uint64_t from, uint64_t le
 	return past ? left + s->par.tick_ns - past : left;
 }
 
-/* What will the running task do next, and when? */
+/* The next event of the running task, and its time. */
 static inline void begin(struct sim *s, struct node *n, const struct task *t, uint64_t from)
 {
 	uint64_t due = slice_end(s, from, t->slice_left);
@@ -119,7 +118,7 @@ static void dispatch(struct sim *s, struct node *n)
 			from += s->par.switch_ns;
 			n->last = index;
 		}
-		if (t->needs) {		/* what it waited for is read now */
+		if (t->needs) {		/* the awaited message is read now */
 			t->needs = 0;
 			if (t->rq.rec) {
 				t->rq.rec--;
@@ -303,7 +302,7 @@ static void on_page(struct sim *s)
 
 /*
  * Take a resident page from the parallel task that runs on the node, which it
- * refers to at once. If none runs there, the fault waits for one that does.
+ * refers to at once. If no such task runs there, the fault waits for one.
  */
 static void on_injection(struct sim *s)
 {

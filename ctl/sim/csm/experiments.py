@@ -46,12 +46,12 @@ _by_frequency = partial(_by_interval, xs=MFREQ_MS)
 
 
 def _loaded(mem_load: str) -> dict[str, Value]:
-    """What all runs at a mem_load have."""
+    """The parameters of all runs at a mem_load."""
     return {**LOADS[mem_load], "jobs": _JOBS}
 
 
 def _at(mem_load: str) -> dict[str, Value]:
-    """What the sweeps at a mem_load have in common."""
+    """The parameters of all sweeps at a mem_load."""
     return _loaded(mem_load) | {"mnod": _MNOD[mem_load]}
 
 
@@ -67,7 +67,7 @@ def _trial(name: str, title: str, lines: Mapping[str, Line], trial: str) -> Expe
 
 
 def _readings(name: str, title: str, policies: tuple[str, ...], trial: str) -> tuple[Experiment, ...]:
-    """A trial with the defaults, and with other readings of who makes room for a task and how often tasks talk."""
+    """A trial with the defaults, and with other readings of `enter` and of the message frequency."""
     variants: tuple[tuple[str, str, Mapping[str, Value]], ...] = (
         ("", "", {}),
         ("-free", ", enter=free", {"enter": "free"}),

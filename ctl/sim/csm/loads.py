@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Arrival rates of the papers' environments, as `ctl sim calibrate` found them (B-CSM-14), under rr at mfreq 100 ms.
 
-CSM gives mem_load and mean tasks per node of each; it computes one rate for each load, whatever the policy and the
-message frequency (eq. 5), and so it is here. Every run measures the load that it really met.
+CSM gives mem_load and mean tasks per node of each load. CSM computes one rate for each load, for all policies and
+message frequencies (eq. 5); so does this file. Every run measures the load that it really met.
 
     ctl sim calibrate --mem-load 1.0 --tasks-per-node 3.2 --set jobs=4000
     ctl sim calibrate --mem-load 1.5 --tasks-per-node 4.1 --set jobs=4000

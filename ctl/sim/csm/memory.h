@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory of nodes that are all alike, under global least recently used replacement (CSM sec. 3.2, eq. 3, 4, 7). A node
- * of several CPUs is told by its first, its home.
+ * Memory of nodes that are all alike, under global least recently used replacement (CSM sec. 3.2, eq. 3, 4, 7). The
+ * first CPU of a node, its home, stands for the node.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
@@ -40,7 +40,7 @@ static inline int up_to_date(const struct sim *s, const struct task *t)
 	return t->rq.flt == fault_probability(s, t);
 }
 
-/* Is a page of a, which loses one, to be kept rather than one of b? Who runs, on whichever CPU, touches all it has. */
+/* Whether to keep a page of a rather than a page of b. A running task, on any CPU, touches all its pages. */
 static inline int used_later(const struct task *a, const struct task *b)
 {
 	if ((a->state == TASK_RUNNING) != (b->state == TASK_RUNNING))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What insert_RQ is told of a task: the messages that it sent and received (CSM sec. 3.1). */
+/* The inputs of insert_RQ for a task: its sent and received messages (CSM sec. 3.1). */
 #ifndef SIM_QUEUE_H
 #define SIM_QUEUE_H
 
@@ -34,7 +34,7 @@ static inline void observe(struct sim *s, struct node *n, struct task *h)
 		h->rq.flags = h->rq.mes < MES_LOCAL ? 0 : TASK_PARALLEL;
 }
 
-/* RQ[0]. One whose slice is over and that the next tick takes off is, as in the kernel, displaced by nobody. */
+/* RQ[0]. As in the kernel, no task displaces a task whose slice is over and that the next tick takes off. */
 static inline struct task *in_turn(struct sim *s, const struct node *n)
 {
 	struct task *t = n->running == NIL ? NULL : &s->tasks[n->running];

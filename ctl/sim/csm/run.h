@@ -201,7 +201,7 @@ void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uin
 	}
 }
 
-/* The first of what the tasks of a job compute between two messages, the jobs numbered as they arrive. */
+/* The first computations between two messages of a job's tasks; jobs are numbered as they arrive. */
 void sim_gaps(const struct sim_params *params, uint32_t job, uint64_t *ns, uint32_t n)
 {
 	uint64_t gaps = stream_of(params->seed, job, 0, DRAW_MESSAGE);
@@ -212,7 +212,7 @@ void sim_gaps(const struct sim_params *params, uint32_t job, uint64_t *ns, uint3
 		ns[i] = exponential_ns(&gaps, params->mfreq_ns);
 }
 
-/* One node's memory under given operations; task k is slot k of a fresh simulation. */
+/* A node's memory under given operations; task k is slot k of a fresh simulation. */
 int sim_memory(const struct sim_params *params, const struct sim_memory_op *ops, uint32_t n, uint32_t tasks,
 	       uint32_t *res, uint32_t *flt)
 {

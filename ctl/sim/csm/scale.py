@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Beyond the papers: their queue orders on 1,024 nodes of 16 CPUs, one ready queue for each CPU.
 
-Local tasks ask for 45 % of the CPUs, jobs of 2 to 2,048 tasks for 40 %: a job takes one CPU for each task, whole nodes
-where it is large. The papers' large jobs are left out: a run holds too few of them. A page stands for 128 KB, which is
-what a fault brings in, so 32 K pages for each CPU are 4 GB. Tasks do not change their CPU. Times are today's: slices of
-20 ms (knob quantum_ms), a message each 20 ms of CPU time, 20 µs on its way. Lives are short, 2 s, so that the 20 s in
-which jobs come are ten of them.
+Local tasks ask for 45 % of the CPUs, jobs of 2 to 2,048 tasks for 40 %. A job takes one CPU for each task; a large job
+takes whole nodes. The papers' large jobs are left out, because a run would have too few of them. A page stands for 128
+KB, which is what a fault brings in, so 32 K pages for each CPU are 4 GB. Tasks do not change their CPU. Times are
+today's: slices of 20 ms (knob quantum_ms), a message each 20 ms of CPU time, 20 µs on its way. Lives are short, 2 s, so
+that jobs come during ten lives, 20 s.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The simulator's vocabulary: what Python gives to an engine and what it gets
- * back. native.py reads the part between the "cdef" marks and checks, when it
- * loads the engine, that both sides see the same sizes.
+ * The simulator's vocabulary: the inputs and outputs of an engine, shared with Python. native.py reads the part between
+ * the "cdef" marks and checks, when it loads the engine, that both sides see the same sizes.
  *
  * Times are whole nanoseconds of simulated time, memory is pages of 4 KB.
  */
@@ -45,7 +44,7 @@ struct sim_params {
 	uint32_t	refs;			/* page references per dispatch (B-CSM-23) */
 	uint32_t	equal_slices;		/* each slice is the mean */
 	uint32_t	in_step;		/* the tasks of a job communicate at the same points of their progress */
-	uint32_t	enter_free;		/* a new task has free frames only, takes none of the others */
+	uint32_t	enter_free;		/* a new task has free frames only, and takes no frames of other tasks */
 	double		mit_ns;			/* mean time between two jobs' arrivals */
 	double		local_share;		/* P(a job is local) */
 	double		large_share;		/* P(a parallel job is large) */
@@ -74,7 +73,7 @@ struct sim_script {
 	uint32_t	node;			/* of its first task, the others follow; UINT32_MAX: mapped by load */
 };
 
-/* What became of a job. */
+/* The outcome of a job. */
 struct sim_record {
 	uint64_t	arrived, tc;
 	uint64_t	fast, slow;		/* response time of its first and its last task to end; 0: still there */
@@ -98,7 +97,7 @@ struct sim_stats {
 	uint64_t	insertions, tails, tops, walks;	/* by insert_plan() */
 	uint64_t	parallel_insertions;
 	uint64_t	by_mes, by_rec, by_flt;	/* of a parallel task, by the mode that decided (B-CSM-6) */
-	uint64_t	promotions;		/* insertions that passed somebody */
+	uint64_t	promotions;		/* insertions that passed a task */
 	uint64_t	passed;			/* tasks so passed */
 	uint64_t	looks;			/* may_overtake() asked */
 	uint64_t	de[SIM_DE_MAX];		/* how often a dispatched task had been overtaken */

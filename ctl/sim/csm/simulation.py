@@ -23,7 +23,7 @@ _COUNTERS = (
 
 
 class Job(NamedTuple):
-    """A job given to the engine, not drawn by it."""
+    """A job given to the engine instead of drawn."""
 
     arrives_s: float
     class_: str
@@ -81,7 +81,7 @@ def _log2(n: int) -> int:
 
 
 class Simulation(EngineRun):
-    """One run in the making.
+    """A run in progress.
 
     >>> from ctl.sim.csm.model import MODEL
     >>> with Simulation("rr", MODEL.complete({"jobs": 10, "local_share": 1}), 1) as simulation:
@@ -112,7 +112,7 @@ class Simulation(EngineRun):
         return (records[i] for i in range(self.jobs))
 
     def gaps_s(self, job: int, count: int) -> list[float]:
-        """The CPU time between messages of this job's tasks, the first so many; jobs are numbered as they arrive."""
+        """The CPU time between messages of this job's tasks, the first few; jobs are numbered as they arrive."""
         ns = self.engine.ffi.new("uint64_t[]", count)
         self.engine.lib.sim_gaps(self._params, job, ns, count)
         return [one / 1e9 for one in ns]
@@ -125,7 +125,7 @@ class Simulation(EngineRun):
 
 
 def metrics(stats: Any) -> dict[str, Any]:
-    """The numbers a run is kept by. None where there was no such job."""
+    """The numbers a run is kept by. None without such a job."""
     found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
     for c, name in enumerate(CLASSES):
         for prefix, sums in (("", stats.sums[c]), ("late_", stats.late[c])):

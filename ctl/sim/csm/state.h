@@ -4,8 +4,8 @@
  *
  * Everything is found by index, never by pointer, because the arrays of tasks
  * and jobs grow when more are in the system at once than ever before; nothing
- * else allocates. A task's slot is used again when it has ended; a message to
- * the former holder is told by the slot's generation.
+ * else allocates. A task's slot is used again after the task's end; the slot's generation marks messages to the former
+ * holder.
  */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
@@ -16,7 +16,7 @@
 
 enum task_state { TASK_FREE, TASK_QUEUED, TASK_RUNNING, TASK_BLOCKED, TASK_FAULTING };
 
-/* Why a task on the CPU will next be looked at: the first of these that is due. */
+/* The reasons for the next look at a running task: the first due reason counts. */
 enum cpu_event { CPU_EXPIRE, CPU_MESSAGE, CPU_END };
 
 struct task {
@@ -26,7 +26,7 @@ struct task {
 	uint64_t	work_left, message_left, slice_left, phase_left;	/* ns of CPU */
 	uint64_t	last_run;		/* when it was last on the CPU, for LRU */
 	uint32_t	vir, res, wrk;
-	uint32_t	to, to_generation;	/* successor in the ring; NIL: talks to nobody */
+	uint32_t	to, to_generation;	/* successor in the ring; NIL: talks to no task */
 	uint32_t	generation;
 	uint32_t	fresh;			/* messages sent and received since mes was last computed */
 	uint32_t	faults;
@@ -39,7 +39,7 @@ struct task {
 	uint32_t	neighbour, behind;	/* the other tasks of its node */
 };
 
-/* A CPU and its ready queue. What its node has once is in the first of the node's CPUs, its home. */
+/* A CPU and its ready queue. The data of a node are in the node's first CPU, its home. */
 struct node {
 	uint32_t	home, here;		/* here: tasks that this CPU has to run */
 	uint32_t	running;

@@ -84,7 +84,7 @@ static void select_least(uint64_t *a, uint32_t n, uint32_t k)
 	}
 }
 
-/* Of a node's CPUs the one that has the fewest tasks. */
+/* The CPU of a node with the fewest tasks. */
 static uint32_t idlest(struct sim *s, uint32_t cpu)
 {
 	uint32_t first = s->nodes[cpu].home, best = first;
@@ -96,9 +96,8 @@ static uint32_t idlest(struct sim *s, uint32_t cpu)
 }
 
 /*
- * Where the tasks of a job go: to as many nodes with the least N.mem (uniform
- * memory load), ties at random; on a node of several CPUs first to those with
- * the fewest tasks, one to each. A local task goes to the idlest of its node.
+ * The tasks of a job go to as many nodes with the least N.mem (uniform memory load), ties at random; on a node of
+ * several CPUs first to the CPUs with the fewest tasks, one to each. A local task goes to the idlest CPU of its node.
  * Leaves the CPUs in choice[], low 32 bits.
  */
 static void map_job(struct sim *s, const struct sim_script *j)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Monito's claims as tests of the measurements (spec.md C.4). Each test returns whether it holds, and the numbers."""
+"""Monito's claims as tests of the measurements (spec.md C.4). Each test returns whether the claim holds, and the
+numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def _sdca_first(e: Evidence) -> _Found:
 
 
 def _by_reading(*es: Evidence) -> _Found:
-    """Judge by the defaults, and say what comes of the other readings."""
+    """Judge by the defaults, and report the results of the other readings."""
     holds, shown = _sdca_first(es[0])
     for e, (_, instead) in zip(es[1:], list(READINGS.items())[1:], strict=True):
         would, text = _sdca_first(e)

@@ -12,7 +12,7 @@
  *
  * Three sources of events: the next arrival, the next message (a heap), and
  * what the running task does next. The earliest is taken, at equal times in
- * this order. Nothing is ever cancelled: the CPU's next event is overwritten.
+ * this order. No event is cancelled: the CPU's next event is overwritten.
  *
  * With SIM_CHECK the engine checks itself while it runs.
  */
@@ -38,7 +38,7 @@ static void stop(struct sim *s)
 	s->since = s->now;
 }
 
-/* What will the running task do next, and when? */
+/* The next event of the running task, and its time. */
 static void begin(struct sim *s)
 {
 	struct task *t = &s->tasks[s->running];
@@ -61,7 +61,7 @@ static void begin(struct sim *s)
 	s->cpu_due = s->now + due;
 }
 
-/* The task takes a message out of its MBQ, which holds one. */
+/* The task takes a message out of its MBQ, which is not empty. */
 static void read_message(struct sim *s, struct task *t)
 {
 	t->rq.rec--;
@@ -72,14 +72,14 @@ static void read_message(struct sim *s, struct task *t)
 	s->stats.receives++;
 }
 
-/* What has come is read at once, where nobody waits for messages. */
+/* Arrived messages are read at once if no task waits for messages. */
 static void read_all(struct sim *s, struct task *t)
 {
 	s->stats.receives += t->rq.rec;
 	t->rq.rec = t->rq.com = 0;
 }
 
-/* The decision who runs: those with messages are its opportunities (B-MO-8). */
+/* The dispatch decision: tasks with messages are its opportunities (B-MO-8). */
 static void dispatch(struct sim *s)
 {
 	struct task *t;
@@ -103,7 +103,7 @@ static void dispatch(struct sim *s)
 	begin(s);
 }
 
-/* Alg. 1 line 6: who leaves the CPU and is ready goes to the bottom, as if it had just come (B-MO-2, B-MO-3). */
+/* Alg. 1 line 6: a ready task that leaves the CPU goes to the bottom, as if it had just come (B-MO-2, B-MO-3). */
 static void to_bottom(struct sim *s, enum insert_cause cause)
 {
 	uint32_t index = s->running;
@@ -129,7 +129,7 @@ static void displace(struct sim *s)
 	s->running = NIL;
 	if (s->tasks[index].waits)
 		s->tasks[index].rq.flags |= TASK_WAITING;
-	link_behind(s, index, s->head);		/* right behind who displaced it (B-CSM-4) */
+	link_behind(s, index, s->head);		/* right behind the displacing task (B-CSM-4) */
 }
 
 /* --- the events --- */
@@ -208,7 +208,7 @@ static void on_cpu(struct sim *s)
 		block(s);
 }
 
-/* A message for a task that runs: read at once if it polls for it or reads what comes; else it lies in the MBQ. */
+/* A message for a running task is read at once if the task polls or reads all messages; else it lies in the MBQ. */
 static void deliver_to_running(struct sim *s, struct task *t)
 {
 	if (s->par.async_) {

@@ -28,7 +28,7 @@ READINGS: Mapping[str, Mapping[str, Value]] = {
     "mno": {"mno": 1_000_000_000},
     "async-mno": {"receive": "async", "mno": 1_000_000_000},
 }
-"""Suffixes of the figure's experiments, and what each has instead of the defaults."""
+"""Suffixes of the figure's experiments, with their changes to the defaults."""
 
 
 def line(name: str, pdt: float) -> str:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The ready queue. Where a task goes is decided by bpf/insert_rq.h; here is the
- * list, and what Monito's Algorithm 1 does with whom a decision displaces.
+ * The ready queue. bpf/insert_rq.h decides the place of a task. This file has the list, and Monito's Algorithm 1 for
+ * displaced tasks.
  */
 #ifndef SIM_QUEUE_H
 #define SIM_QUEUE_H
@@ -71,7 +71,7 @@ static void log_outcome(struct sim_decision *d, uint32_t passed, int preempt, in
 	d->charged_running = charged;
 }
 
-/* From the place behind `ahead` on, who is passed? Returns behind whom h comes. */
+/* The tasks that h passes, from the place behind `ahead` on. Returns the task behind which h comes. */
 static uint32_t walk(struct sim *s, const struct task *h, uint32_t ahead, uint32_t *passed)
 {
 	for (; ahead != NIL; ahead = s->tasks[ahead].prev, ++*passed) {
@@ -88,9 +88,8 @@ static uint32_t walk(struct sim *s, const struct task *h, uint32_t ahead, uint32
 static void displace(struct sim *s);
 
 /*
- * A task became ready (its place is then behind all others), or a message came
- * for one that is queued (it is then behind `ahead`, unlinked). Returns whether
- * the running task was displaced: the caller then dispatches (Alg. 2 line 9).
+ * A task became ready (its place is then behind all others), or a message came for a queued task (it is then behind
+ * `ahead`, unlinked). Returns whether the running task was displaced: the caller then dispatches (Alg. 2 line 9).
  */
 static int insert(struct sim *s, uint32_t index, uint32_t ahead, enum insert_cause cause)
 {

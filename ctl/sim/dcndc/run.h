@@ -17,7 +17,7 @@ static void sort(uint64_t *a, uint32_t n)
 	}
 }
 
-/* A task of Monito sec. 5.3; each of its numbers has a stream of its own, so policies meet the same tasks. */
+/* A task of Monito sec. 5.3. Each of the task's numbers has a stream of its own, so policies meet the same tasks. */
 static void draw_task(struct sim *s)
 {
 	const struct sim_params *p = &s->par;

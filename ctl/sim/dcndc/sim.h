@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What Python gives to this engine and what it gets back. native.py reads the
- * part between the "cdef" marks and checks that both sides see the same sizes.
+ * The inputs and outputs of this engine, shared with Python. native.py reads the part between the "cdef" marks and
+ * checks that both sides see the same sizes.
  *
- * The paper's unit of time is no unit of its own (B-MO-7): here it is 10^9 ns.
+ * The paper's time has no unit (B-MO-7): here the unit is 10^9 ns.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* cdef begin */
-#define SIM_MESSAGES	16	/* most that one task receives */
+#define SIM_MESSAGES	16	/* the most messages that a task receives */
 
 enum sim_status {
 	SIM_DONE,		/* as many tasks as wanted have been served */
@@ -46,7 +46,7 @@ struct sim_script {
 	uint64_t	point[SIM_MESSAGES];	/* CPU time at which it receives, ascending, below service */
 };
 
-/* What became of a task. */
+/* The outcome of a task. */
 struct sim_record {
 	uint64_t	arrived, service, ended;	/* ended 0: still there */
 	uint32_t	parallel, messages;

@@ -16,7 +16,7 @@ UNIT_NS = 10**9
 """The paper's unit of time, in the engine's."""
 
 MESSAGES = 16
-"""Most that one task receives: SIM_MESSAGES."""
+"""The most messages that a task receives: SIM_MESSAGES."""
 
 _COUNTERS = (
     *("events", "arrivals", "messages", "ends", "expiries", "receives", "blocks", "spins", "spins_met", "late"),
@@ -26,7 +26,7 @@ _COUNTERS = (
 
 
 class Task(NamedTuple):
-    """A task given to the engine, not drawn by it; times in ns."""
+    """A task given to the engine instead of drawn; times in ns."""
 
     arrives: int
     service: int
@@ -36,7 +36,7 @@ class Task(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What became of a task; times in ns, `ended` 0 if it is still there."""
+    """The outcome of a task; times in ns, `ended` 0 if the task is still there."""
 
     arrived: int
     service: int
@@ -63,7 +63,7 @@ def _fill(engine: Engine, name: str, values: Mapping[str, Value], seed: int) -> 
 
 
 class Simulation(EngineRun):
-    """One run in the making.
+    """A run in progress.
 
     >>> from ctl.sim.dcndc.model import MODEL
     >>> with Simulation("sdca", MODEL.complete({"nst": 50}), 1) as simulation:
@@ -89,14 +89,14 @@ class Simulation(EngineRun):
         super().__init__(engine, engine.lib.sim_new(self._params, self._script, len(tasks)))
 
     def records(self) -> list[Record]:
-        """Each task that has come, in that order."""
+        """Each arrived task, in the order of arrival."""
         records = self.engine.ffi.new("struct sim_record **")
         n = self.engine.lib.sim_records(self._sim, records)
         return [Record(r.arrived, r.service, r.ended, bool(r.parallel)) for r in records[0][0:n]]
 
 
 def metrics(stats: Any) -> dict[str, Any]:
-    """The numbers a run is kept by. None where there was nothing to count; times in the paper's unit."""
+    """The numbers a run is kept by. None without a count; times in the paper's unit."""
     found: dict[str, Any] = {name: getattr(stats, name) for name in _COUNTERS}
     for kind, name in enumerate(("local", "distributed")):
         found[f"served_{name}"] = stats.served[kind]

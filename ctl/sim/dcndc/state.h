@@ -4,8 +4,7 @@
  *
  * Tasks are found by index, as their array grows when more are there at once
  * than ever before; nothing else allocates but the heap of messages, likewise.
- * A slot is used again when its task has ended; a message to the former holder
- * is told by the slot's generation.
+ * A slot is used again after its task's end; the slot's generation marks messages to the former holder.
  */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
@@ -17,7 +16,7 @@
 
 enum task_state { TASK_FREE, TASK_QUEUED, TASK_RUNNING, TASK_BLOCKED };
 
-/* What the running task will do next. */
+/* The next event of the running task. */
 enum cpu_event { CPU_EXPIRE, CPU_RECEIVE, CPU_END, CPU_BLOCK };
 
 struct task {

@@ -14,9 +14,8 @@
  * earliest is taken, at equal times in the order of this list, then of nodes.
  * Between two events of a node its jobs share it as node.h says.
  *
- * Load information is renewed every refresh_ns. Nothing happens then unless a
- * job is held, so the renewal itself is no event: look() gives what was
- * collected last, and what has been sent to a node since (that is known to all).
+ * Load information is renewed every refresh_ns. A renewal matters only if a job is held, so the renewal itself is no
+ * event: look() returns the last collected state, with the jobs sent to a node since (known to all).
  *
  * With SIM_CHECK the engine checks itself while it runs.
  */
@@ -163,7 +162,7 @@ static int release(struct sim *s, uint32_t node)
 	return 1;
 }
 
-/* There is more room on a node: its held jobs see it at once, those of others when they are told. */
+/* A node has more room: its held jobs see the room at once, held jobs of other nodes at the next renewal. */
 static void room(struct sim *s, uint32_t node)
 {
 	while (s->nodes[node].held.head != NIL && release(s, node))

@@ -2,8 +2,8 @@
 """LoadShare's experiments, Figs. 1 to 11, and what its claims need beside them.
 
 Figs. 1 and 2 are the first part's. Fig. 3 is a measurement, here of the model. Figs. 4 to 7 are the seven programs', 8
-to 11 the SPEC programs'. Figs. 7 and 11 have two x axes each: NAME is the left graph, NAME-mt the right one. Each is
-there again under other readings of what the paper leaves open, NAME-SUFFIX.
+to 11 the SPEC programs'. Figs. 7 and 11 have two x axes each: NAME is the left graph, NAME-mt the right one. Each
+experiment exists again under other readings, as NAME-SUFFIX.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ UNKNOWN_READINGS: Mapping[str, _Values] = {
 where either half of the printed condition holds, as many at a time as there are."""
 
 TRACE_READINGS: Mapping[str, _Values] = {**UNKNOWN_READINGS, "-useful": {"useful": 0.3}}
-"""Of Fig. 4, also: a node whose jobs thrash gets more done. That is nothing to jobs that are kept from thrashing."""
+"""Of Fig. 4, also: a node whose jobs thrash gets more done. Jobs that are kept from thrashing do not gain by it."""
 
 SPEC_READINGS = ("", "-work", "-literal")
-"""Of these, those that matter for the SPEC programs: none of them grows."""
+"""The readings that matter for the SPEC programs, none of which grows."""
 
 KNOWN_LINES = ("cpu", "mem", "cpu-mem-hp", "cpu-mem-ht")
 UNKNOWN_LINES = ("pf-rate", "worksize", "age", "combined")

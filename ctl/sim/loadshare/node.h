@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What happens on a node while its jobs stay the same: a stretch.
+ * A stretch: the time on a node while its jobs stay the same.
  *
  * Round robin, faults and the FIFO pager repeat themselves until a job comes,
  * goes or grows, so a stretch is computed, not played: each job has a share of
@@ -12,11 +12,10 @@
  * sets the pace. A job that is alone does one after the other.
  *
  * Unknown demands (sec. 3.2). The node has R_p(Q_o, N_io) faults each second,
- * split among its jobs by weight (B-LS-17). Job i has lambda_i of them and is
- * suspended for lambda_i (10 ms + W) of each second, W the wait at a FIFO
- * server of constant service time (M/D/1), at most for the pages of all others.
- * At R_p = 100/s the pager is saturated; a job that thrashes keeps its part
- * of `useful`. What the CPU has is shared equally among those who can take it.
+ * split among its jobs by weight (B-LS-17). Job i has lambda_i faults and is suspended for lambda_i (10 ms + W) of each
+ * second. W is the wait at a FIFO server of constant service time (M/D/1), at most for a page of every other job. At
+ * R_p = 100/s the pager is saturated; a job that thrashes keeps its part of `useful`. The CPU is shared equally among
+ * the jobs that can use it.
  */
 #ifndef SIM_NODE_H
 #define SIM_NODE_H
@@ -191,7 +190,7 @@ static uint64_t next_step(const struct sim *s, uint32_t j)
 	return at < job->cpu ? at : job->cpu;
 }
 
-/* Account the stretch until now. Nothing has changed in it. */
+/* Account the stretch until now. The node has not changed. */
 static void settle(struct sim *s, struct node *n)
 {
 	uint64_t dt = s->now - n->since;

@@ -25,7 +25,7 @@ _LOG = (".swf", ".swf.gz", ".txt.gz")
 
 @dataclass(frozen=True)
 class _TraceParameter(Parameter):
-    """One of the words, or the path of a log."""
+    """A word, or the path of a log."""
 
     @property
     def range(self) -> str:
@@ -42,7 +42,7 @@ _P = Parameter
 
 
 def _common(memory: Parameter, ct: int, remote: Parameter) -> tuple[Parameter, ...]:
-    """What both parts have."""
+    """The parameters of both parts."""
     return (
         _P("nodes", 32, "nodes", 1, 10_000, "all alike", "LoadShare §2.2.1"),
         memory,

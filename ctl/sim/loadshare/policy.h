@@ -18,7 +18,7 @@ static inline double oversize(const struct sim_params *p, uint64_t load)
 
 /* --- known demands (LoadShare sec. 2.1) --- */
 
-/* The load index of a node: what is compared with the threshold, and by which the most lightly loaded is found. */
+/* The load index of a node: it is compared with the threshold, and it orders the nodes by load. */
 static double load_index(const struct sim_params *p, const struct sim_view *v, uint64_t load)
 {
 	uint64_t ml = v->load + (p->include_arrival && v->jobs ? load : 0);
@@ -96,7 +96,7 @@ int sim_choose(const struct sim_params *p, const struct sim_view *views, uint32_
 	return p->unknown ? choose_unknown(p, views, here) : choose_known(p, views, here, load);
 }
 
-/* Where a job with working set ws is migrated to. */
+/* The target of a job with working set ws. */
 int sim_target(const struct sim_params *p, const struct sim_view *views, uint32_t here, uint64_t ws)
 {
 	int k = freest(p, views, here), fits;
@@ -126,7 +126,7 @@ static double weight(const struct sim_task *t, const struct sim_task *most)
 		+ part((double)t->ws, (double)most->ws) + part(t->ios, most->ios)) / 4;	/* eq. 3.5 */
 }
 
-/* The job to be migrated; -1: none. Ties to the one that came first. */
+/* The job to be migrated; -1: none. Of equals, the job that came first. */
 int sim_identify(const struct sim_params *p, const struct sim_task *tasks, uint32_t n)
 {
 	struct sim_task most = { 0 };

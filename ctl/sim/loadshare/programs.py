@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The programs of the second part: what was measured of each when it ran alone (LoadShare T. 2, T. 5), and T. 3."""
+"""The programs of the second part: measurements of each program alone (LoadShare T. 2, T. 5), and T. 3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["GROUPS", "SETS", "TRACES", "Group", "Program", "Trace"]
 
 
 class Program(NamedTuple):
-    """One program. Its dedicated lifetime is cpu_s + io_s: where it is alone it does not page (B-LS-15: summed)."""
+    """One program. The dedicated lifetime is cpu_s + io_s, because a program alone does not page (B-LS-15: summed)."""
 
     cpu_s: float  # k-time + u-time
     io_s: float
@@ -50,7 +50,7 @@ SETS: Mapping[str, Mapping[str, Program]] = {"seven": _SEVEN, "spec": _SPEC}
 
 
 class Group(NamedTuple):
-    """Programs that were run together on one machine (LoadShare T. 3), and what was measured of them."""
+    """Programs run together on one machine (LoadShare T. 3), with their measurements."""
 
     programs: tuple[str, ...]
     oversize: float
@@ -83,7 +83,7 @@ class Trace(NamedTuple):
     unit_s: float
 
 
-# LoadShare §3.4.2. The density is in t itself, that is lognormal(mu + sigma^2, sigma), which sim_burst draws as printed
+# LoadShare §3.4.2. the density in t itself is lognormal(mu + sigma^2, sigma), which sim_burst draws as printed
 TRACES: Mapping[str, Trace] = {
     "trace1": Trace(503, 1365.0, 0.5, 0.5, 150.0),
     "trace2": Trace(420, 2503.0, 3.5, 3.5, 1.0),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A claim is judged by the defaults; its row says what comes of other readings of what the paper leaves open."""
+"""A claim is judged by the defaults; its row reports the results of other readings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Test = Callable[..., Found]
 
 
 def by_reading(test: Test, readings: Sequence[str]) -> Test:
-    """Judge by the first reading's experiments, and say what comes of the others'. `readings` are their suffixes."""
+    """Judge by the experiments of the first reading, and report the results of the other readings. `readings` are their
+    suffixes."""
 
     def judged(*evidence: Evidence) -> Found:
         n = len(evidence) // len(readings)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What Python gives to the engine of load sharing and what it gets back.
+ * The inputs and outputs of the engine of load sharing, shared with Python.
  *
  * Times are whole nanoseconds of simulated time, memory is KB.
  */
@@ -72,7 +72,7 @@ struct sim_job {
 	uint32_t	node, ios;		/* ios: reads and writes */
 };
 
-/* What became of a job: arrived + cpu + io + queue + paging + migration = ended. */
+/* The outcome of a job: arrived + cpu + io + queue + paging + migration = ended. */
 struct sim_record {
 	uint64_t	arrived, ended;		/* ended 0: still there, or killed */
 	uint64_t	cpu, io, paging, migration;

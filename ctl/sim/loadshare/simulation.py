@@ -81,7 +81,8 @@ def fill(engine: Engine, policy: str, values: Mapping[str, Value]) -> Any:
 
 
 def from_log(path: str, nodes: int, first_day: int) -> list[Job]:
-    """The jobs of `nodes` days of a log, each day's on a node of its own, as LoadShare §2.2.2 makes them sequential.
+    """The jobs of `nodes` days of a log, the jobs of each day on a node of its own, made sequential as in LoadShare
+    §2.2.2.
 
     CPU time and memory are sums over a job's processors. Jobs without run time or memory are left out.
     """
@@ -101,7 +102,7 @@ def from_log(path: str, nodes: int, first_day: int) -> list[Job]:
 
 
 def _given(out: Any, jobs: Sequence[Job], load_share: float) -> None:
-    """struct sim_job of each; jobs that only request memory use a share of it."""
+    """struct sim_job of each job; jobs that only request memory use a share of the request."""
     for to, job in zip(out, sorted(jobs, key=lambda job: job.arrives_s), strict=False):
         to.arrives, to.node = round(job.arrives_s * 1e9), job.node
         to.cpu, to.io, to.ios = round(job.cpu_s * 1e9), round(job.io_s * 1e9), job.ios
@@ -177,7 +178,7 @@ def _month(engine: Engine, v: Mapping[str, Any], seed: int) -> tuple[Any, int]:
 
 
 class Simulation(EngineRun):
-    """One run in the making.
+    """A run in progress.
 
     >>> from ctl.sim.loadshare.model import KNOWN
     >>> with Simulation("none", KNOWN.complete({"nodes": 1}), 1, [Job(0, 0, 2.0, 10.0)]) as simulation:
@@ -201,7 +202,7 @@ class Simulation(EngineRun):
         super().__init__(engine, engine.lib.sim_new(self._params, self.given, self.jobs))
 
     def _broken(self, trouble: str) -> CoschedError:
-        """What the engine's trouble means: a load may be more than its clock can bear."""
+        """The meaning of the engine's trouble: a load may exceed the engine's clock."""
         return CoschedError(f"{_OVERLOAD}: {trouble}", FAILED) if _ENDLESS in trouble else super()._broken(trouble)
 
     def records(self) -> Iterable[Any]:

@@ -139,7 +139,7 @@ static uint64_t last_refresh(const struct sim *s)
 	return s->now - s->now % s->par.refresh_ns;
 }
 
-/* A node's jobs are about to change: keep what was collected of it last. */
+/* A node's jobs are about to change: keep its last collected state. */
 static void remember(struct sim *s, struct node *n)
 {
 	if (n->changed <= last_refresh(s))
@@ -147,7 +147,8 @@ static void remember(struct sim *s, struct node *n)
 	n->changed = s->now;
 }
 
-/* What is known of all nodes at `here`: of itself all, of others what was last collected, and what has been sent. */
+/* The known state of all nodes at `here`: the node's own state, the last collected state of the others, and sent jobs.
+ * */
 static const struct sim_view *look(struct sim *s, uint32_t here)
 {
 	uint64_t refresh = last_refresh(s);

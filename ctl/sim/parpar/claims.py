@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ParPar's claims as tests of the measurements (spec.md C.2). Each test returns whether it holds, and the numbers.
+"""ParPar's claims as tests of the measurements (spec.md C.2). Each test returns whether the claim holds, and the
+numbers.
 
-The paper measured its machine; here paging is modelled (spec.md D.5). Where a reading of what the paper leaves open
-decides, the row has what comes of the others.
+The paper measured its machine; here paging is modelled (spec.md D.5). If a reading decides, the row has the results of
+the other readings.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _saturates(e: Evidence, line: str) -> float:
 
 
 def _steady(e: Evidence, *lines: str) -> list[Value]:
-    """The loads at which no replication of these is saturated."""
+    """The loads without a saturated replication."""
     return [x for x in e.xs if not any(e.mean(line, x, "saturated_percent").mean for line in lines)]
 
 
@@ -218,7 +219,7 @@ def _covers(e: Evidence) -> _Found:
 
 
 def _by_reading(test: Callable[[Evidence], _Found]) -> Callable[..., _Found]:
-    """Judge by C=1, and say what comes of the other readings."""
+    """Judge by C=1, and report the results of the other readings."""
 
     def judged(default: Evidence, *others: Evidence) -> _Found:
         holds, shown = test(default)

@@ -7,9 +7,8 @@
  * The rows of the matrix have slots in turn; empty rows have none. In a slot
  * each node runs its process of that row, alone: it computes, waits for pages,
  * computes. Nodes do not touch each other within a slot, so each is followed to
- * the slot's end by itself. What the host decides, it decides between slots: a
- * job that came, or one that ended, is seen when the slot ends. A slot ends
- * early when no process of its row is left.
+ * the slot's end by itself. The host decides between slots: it notices arrived and ended jobs when the slot ends. A
+ * slot ends early when no process of its row is left.
  *
  * Worked example, one node, slots of 1 s, A needs 1.5 s, B 0.5 s, both there at
  * 0 in rows 0 and 1: A runs 0 to 1, B 1 to 1.5 and ends, A 1.5 to 2 and ends.
@@ -86,7 +85,7 @@ static void end_process(struct sim *s, uint32_t row, uint32_t index, uint64_t at
 	s->nr_running--;
 	s->changed = 1;
 	if (r->ended == NEVER || r->ended < at)
-		r->ended = at;		/* the job's end is its last process's; final when none is left */
+		r->ended = at;		/* the job's end is the end of its last process; final when no process is left */
 	if (!--s->left[p->job]) {
 		s->stats.ends++;
 		s->stats.events++;
@@ -98,7 +97,7 @@ static void end_process(struct sim *s, uint32_t row, uint32_t index, uint64_t at
 	s->free_process = index;
 }
 
-/* One slot of the next row that has processes. */
+/* A slot of the next row with processes. */
 static void slot(struct sim *s)
 {
 	uint64_t from = s->now, to = s->now + s->par.slot_ns, last = 0;

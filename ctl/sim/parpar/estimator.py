@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How much memory a job will use, by its previous runs (ParPar §2.1).
 
-A job is told by executable, number of nodes and user; where there is nothing of these, by executable and nodes, then by
-executable (§2.1.1). What is kept of each is the number of runs, the sum of their memory, of its squares, and the most
-(B-PP-5), for this month and the last (§2.1.2). The estimate is the smaller of the most and the mean plus three standard
-deviations (§2.1.3). The unit of memory is the caller's; a job's is that of its largest process (B-PP-6).
+A job is identified by executable, number of nodes and user; without history, by executable and nodes, then by
+executable (§2.1.1). The history of each kind is the number of runs, the sum of their memory, the sum of its squares,
+and the maximum (B-PP-5), for this month and the last (§2.1.2). The estimate is the smaller of the most and the mean
+plus three standard deviations (§2.1.3). The caller chooses the unit of memory; a job's memory is that of its largest
+process (B-PP-6).
 
 >>> estimator = Estimator()
 >>> kind = Kind(1, 4, 7)
@@ -23,7 +24,7 @@ __all__ = ["Estimator", "Kind"]
 
 
 class Kind(NamedTuple):
-    """What tells a job: numbers of the executable and the user, and how many nodes."""
+    """The identity of a job: numbers of the executable and the user, and the number of nodes."""
 
     path: int | None
     nodes: int
@@ -31,7 +32,7 @@ class Kind(NamedTuple):
 
 
 class _Runs:
-    """What is kept of the runs of a period."""
+    """The history of a period."""
 
     __slots__ = ("most", "n", "squares", "total")
 
@@ -54,7 +55,7 @@ class _Entry:
         self.period, self.this, self.last = period, _Runs(), _Runs()
 
     def age(self, period: int) -> None:
-        """At a period's end, this becomes last; what is older is forgotten."""
+        """At a period's end, this period becomes the last; older periods are forgotten."""
         if period > self.period:
             self.last = self.this if period == self.period + 1 else _Runs()
             self.this, self.period = _Runs(), period
@@ -81,7 +82,7 @@ class Estimator:
             entry.this.add(memory)
 
     def estimate(self, kind: Kind, at_s: float) -> float | None:
-        """What a job of this kind will use; None if nothing like it has run in this period or the last."""
+        """The estimated use of a job of this kind; None without such a job in this period or the last."""
         period = int(at_s // self._period_s)
         for key in self._keys(kind):
             entry = self._entries.get(key)

@@ -29,7 +29,7 @@ READINGS = {
     "-slot": "C=0.8, slots of 10 s",
     "-fault": "C=0.8, faults of 1 ms",
 }
-"""Experiments that make Fig. 7 again, by suffix, and what is other in them."""
+"""Variants of Fig. 7, by suffix, with their changes."""
 
 _parpar = partial(Experiment, model=MODEL)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The gang matrix and who gets into it (ParPar sec. 3.2).
+ * The gang matrix, and the admission of jobs to it (ParPar sec. 3.2).
  *
  * A job of s processes goes to a controller of the tree: an aligned group of
  * 2^l nodes, the smallest power of two that holds s. Of the controllers whose
@@ -80,7 +80,7 @@ static uint32_t find_place(const struct sim *s, const struct sim_job *j, int alo
 	return best;
 }
 
-/* What a process counts for in eq. 1. */
+/* The memory of a process in eq. 1. */
 static inline uint32_t counted(const struct sim *s, const struct sim_job *j)
 {
 	return s->par.measured && j->pages > j->estimate ? j->pages : j->estimate;
@@ -127,10 +127,9 @@ static int start_job(struct sim *s, uint32_t job, uint32_t row, uint32_t first)
 }
 
 /*
- * Scan the queue from its head: who fits starts, and whoever was ahead of it has
- * been skipped once more. A job that was skipped as often as may be lets nobody
- * past (sec. 3.2, B-PP-8). When nothing runs, the head starts whatever it needs
- * (B-PP-9). What is free only shrinks in a scan, so one pass finds all.
+ * Scan the queue from its head: a job that fits starts, and each job ahead of it is skipped once more. A job at the
+ * limit of skips lets no job past (sec. 3.2, B-PP-8). When no job runs, the head starts with any need (B-PP-9). Free
+ * memory only shrinks in a scan, so one pass finds all jobs that fit.
  */
 static void scan(struct sim *s)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A node's memory: pages are taken from who ran least recently (D.1, D.5).
+ * A node's memory: the process that ran least recently loses pages (D.1, D.5).
  *
  * A process's resident pages are the ones it touched last, so it misses as the
  * walk's stack distances say. A new process has touched all its pages (B-PP-3).
- * A page that is brought in takes a free frame, else one of the process that
- * ran least recently and has some, itself last.
+ * A new page takes a free frame, else a frame of the process that ran least recently and has frames, its own process
+ * last.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
@@ -39,7 +39,8 @@ static void link_newest(struct sim *s, struct node *n, uint32_t index)
 	n->newest = index;
 }
 
-/* Of the processes from *victim on, the first that has a page loses one. It is never beyond the newest, who asks. */
+/* Of the processes from *victim on, the first that has a page loses one. The victim is never beyond the newest process,
+ * which asks. */
 static inline void take_page(struct sim *s, uint32_t *victim, uint32_t for_)
 {
 	while (*victim != for_ && !s->processes[*victim].res)

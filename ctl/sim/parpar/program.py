@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The program of ParPar's experiments (§4.1, F. 4, read as B-PP-1 to B-PP-3), and what it asks of memory.
+"""The program of ParPar's experiments (§4.1, F. 4, read as B-PP-1 to B-PP-3), and its memory references.
 
 A fractal random walk over an array: P(jump > u) = u^-theta, in units of K bytes, both signs alike.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The estimator on a log: how far from what jobs used were their estimates (ParPar §2.1.3, F. 2)?
 
-Jobs are taken as they were submitted; known of a job is what ended before. A job of which nothing like it is known
-has no estimate: it is counted, and is in no other number (B-PP-5).
+Jobs are taken in the order of their submission; a job's history is the jobs that ended before. A job of which nothing
+like it is known has no estimate: it is counted, and is in no other number (B-PP-5).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(values: Mapping[str, Value]) -> dict[str, Any]:
     """Parts of the jobs with an estimate: within 5 MB, within 1 MB, below what was used; and F. 2's histograms.
 
     `buckets_mb` are pairs of a 1 MB bucket of estimate less use (its lower edge, MB) and jobs, `buckets_percent` of the
-    difference in percent of what was used, by 50. What is beyond 20 MB or 400 % is in the buckets next to these.
+    difference in percent of what was used, by 50. Values beyond 20 MB or 400 % are in the outermost buckets.
     """
     estimator = Estimator(float(values["deviations"]), float(values["period_days"]) * 86400)
     running: list[tuple[float, Kind, float]] = []

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The vocabulary of the gang scheduler's engine: what Python gives to it and
- * what it gets back. native.py reads the part between the "cdef" marks and
- * checks, when it loads the engine, that both sides see the same sizes.
+ * The vocabulary of the gang scheduler's engine: its inputs and outputs, shared with Python. native.py reads the part
+ * between the "cdef" marks and checks, when it loads the engine, that both sides see the same sizes.
  *
  * Times are whole nanoseconds of simulated time, memory is pages of 4 KB.
  */
@@ -44,7 +43,7 @@ struct sim_job {
 	uint32_t	unused;
 };
 
-/* What became of it. */
+/* Its outcome. */
 struct sim_record {
 	uint64_t	started, ended;		/* NEVER: not yet */
 	uint64_t	faults;
@@ -67,7 +66,7 @@ struct sim_stats {
 	double		job_area;		/* jobs x s */
 };
 
-/* One step of the resource manager, in engines that check themselves (SIM_CHECK). */
+/* A step of the resource manager, in engines that check themselves (SIM_CHECK). */
 enum sim_what { OP_ARRIVE, OP_END, OP_SCAN, OP_START };
 struct sim_op {
 	uint32_t	what, job;

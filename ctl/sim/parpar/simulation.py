@@ -41,7 +41,7 @@ def _fill(engine: Engine, policy: str, values: Mapping[str, Value], seed: int) -
 
 
 class Record(NamedTuple):
-    """What became of a job."""
+    """The outcome of a job."""
 
     started_s: float | None  # None: not yet
     ended_s: float | None
@@ -57,7 +57,7 @@ def _seconds(ns: int) -> float | None:
 
 
 class Simulation(EngineRun):
-    """One run in the making.
+    """A run in progress.
 
     >>> from ctl.sim.parpar.model import MODEL
     >>> from ctl.sim.parpar.estimator import Kind
@@ -106,7 +106,7 @@ class Simulation(EngineRun):
         return job.static if known is None else math.ceil(known - 1e-9)
 
     def records(self) -> list[Record]:
-        """What became of each job so far, in the order of arrival."""
+        """The outcome of each job so far, in the order of arrival."""
         records = self.engine.lib.sim_records(self._sim)[0 : len(self.jobs)]
         return [Record(_seconds(r.started), _seconds(r.ended), r.faults, r.skips, bool(r.queued), r.row, r.node)
                 for r in records]  # fmt: skip
@@ -121,7 +121,7 @@ class Simulation(EngineRun):
         return list(out[0 : self.engine.lib.sim_residents(self._sim, node, out, _ROOM)])
 
     def ops(self) -> list[tuple[int, int, int, int]]:
-        """What a checked engine's resource manager did since the last call: enum sim_what, job, row, first node."""
+        """The steps of a checked engine's resource manager since the last call: enum sim_what, job, row, first node."""
         out = self.engine.ffi.new("struct sim_op[]", 1 << 20)
         n = self.engine.lib.sim_ops(self._sim, out, 1 << 20)
         return [(op.what, op.job, op.row, op.node) for op in out[0:n]]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The program of the experiments: a fractal random walk over an array (ParPar
- * sec. 4.1, F. 4, read as B-PP-1), and what it asks of memory.
+ * The program of the experiments: a fractal random walk over an array (ParPar sec. 4.1, F. 4, read as B-PP-1), and its
+ * memory references.
  *
  * A jump X has P(X > u) = u^-theta, u >= 1: the inverse of a uniform r is
  * r^(-1/theta) = e^(E/theta), E exponential. Both signs are equally likely.

@@ -31,13 +31,13 @@ class Job(NamedTuple):
 
 
 def kind_of(job: swf.Job, identify: str) -> Kind:
-    """What tells a log's job (§2.1.1); by user: where a log numbers each run's executable anew, or none."""
+    """The identity of a log's job (§2.1.1); by user: for logs that number each run's executable anew, or none."""
     path = job.user if identify == "user" else job.application
     return Kind(path, job.processors or 0, job.user)
 
 
 def _in_log(values: Mapping[str, Value]) -> list[Job]:
-    """A log's jobs that ran and fit on the nodes; memory it does not know is job_mb."""
+    """A log's jobs that ran and fit on the nodes; unknown memory is job_mb."""
     nodes, usual = int(values["nodes"]), pages(float(values["job_mb"]))
     made = []
     for job in log_of(str(values["trace"])).jobs:

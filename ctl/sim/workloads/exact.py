@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Random numbers in Python that are the same on every machine, as random.h's are in C.
 
-Nothing comes from libm: a logarithm and an exponential made of IEEE additions, multiplications and divisions, which
-every machine rounds alike, and square roots, which IEEE rounds exactly, too.
+No function comes from libm. Logarithm and exponential are made of IEEE additions, multiplications and divisions, which
+every machine rounds alike, and of square roots, which IEEE rounds exactly, too.
 
 >>> stream = Stream(1)
 >>> 0 < stream.uniform() <= 1

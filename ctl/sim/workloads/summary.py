@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a log holds, in numbers; and logs made by the Lublin-Feitelson model."""
+"""Summaries of logs in numbers; and logs made by the Lublin-Feitelson model."""
 
 from __future__ import annotations
 

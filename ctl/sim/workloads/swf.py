@@ -2,9 +2,9 @@
 """Job logs in the Standard Workload Format, read and written.
 
 Source: Chapin, Cirne, Feitelson and others, "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
-JSSPP 1999, and version 2.2 of the format as the Parallel Workloads Archive describes it. A line is a job of 18
-numbers, -1 where one is not known; a line that begins with a semicolon is a comment, "; Label: value" where it is one
-of the header's. A log may be compressed with gzip: what it is, is seen in its first bytes.
+JSSPP 1999, and version 2.2 of the format as the Parallel Workloads Archive describes it. A line is a job of 18 numbers;
+-1 is an unknown number. A line that begins with a semicolon is a comment; "; Label: value" is a line of the header. A
+log may be compressed with gzip; its first bytes show the compression.
 
 >>> job = Job(1, 0, run_s=60, processors=4)
 >>> job.run_s, job.user
@@ -32,7 +32,7 @@ Number = int | float
 
 
 class Job(NamedTuple):
-    """One line of a log, its 18 fields in the format's order. None: not known."""
+    """A line of a log, its 18 fields in the format's order. None: not known."""
 
     job: int
     submit_s: Number  # since the log's start, UnixStartTime of the header
@@ -51,7 +51,7 @@ class Job(NamedTuple):
     queue: int | None = None
     partition: int | None = None
     preceding: int | None = None  # a job that this one waits for
-    think_s: Number | None = None  # from that one's end to this one's submittal
+    think_s: Number | None = None  # from the preceding job's end to this job's submittal
 
 
 _WHOLE = frozenset(("job", "processors", "requested_processors", "status", "user", "group", "application", "queue",
@@ -68,17 +68,17 @@ _YES_NO = frozenset(("AllowOveruse",))
 
 @dataclass(frozen=True)
 class Header:
-    """A log's comment lines, as they are in the file, semicolon first."""
+    """A log's comment lines, unchanged, semicolon first."""
 
     lines: tuple[str, ...] = ()
 
     def values(self, label: str) -> list[str]:
-        """All that is said under a label ("Note", "Queue"), in the file's order."""
+        """All values of a label ("Note", "Queue"), in the file's order."""
         found = (_LABEL.fullmatch(line) for line in self.lines)
         return [match[2] for match in found if match and match[1] == label]
 
     def value(self, label: str) -> str | int | bool | None:
-        """What is first said under a label: whole numbers and Yes or No as what they are; None if nothing is.
+        """The first value of a label, with whole numbers and Yes or No converted; None without a value.
 
         >>> Header(("; MaxProcs: 1024",)).value("MaxProcs")
         1024
@@ -142,15 +142,15 @@ def content(path: Path) -> bytes:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """A file's lines; bytes that are not UTF-8 pass through as they are."""
+    """A file's lines; bytes that are not UTF-8 pass through unchanged."""
     yield from io.StringIO(content(path).decode("utf-8", "surrogateescape"), newline=None)
 
 
 def read(path: Path | str, skip_malformed: bool = False) -> Log:
     """Read a log, plain or gzip.
 
-    Raises CoschedError (status 2) that names file and line where a line is malformed, unless those are to be skipped:
-    Log.skipped has a sentence for each then. Comments between jobs are kept with the header.
+    Raises CoschedError (status 2), with file and line, for a malformed line. If malformed lines are skipped,
+    Log.skipped has a sentence for each. Comments between jobs are kept with the header.
     """
     path = Path(path)
     comments: list[str] = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A job log as a model's parameter: what a run is kept by is the log's content, not where the file is.
 
-A path that is given is read and becomes "swf:" and the SHA-256 of what is in it, unpacked; that is the parameter's
-value and so a part of the run's key. Where the file was, this process remembers for the run that reads it. The same
-log elsewhere, or packed with gzip, is the same run; a changed log is another.
+A file given by its path is read. The parameter's value, and so a part of the run's key, becomes "swf:" and the SHA-256
+of the unpacked content. This process remembers the file's path for the run that reads it. The same log elsewhere, or
+packed with gzip, is the same run; a changed log is another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TraceParameter(Parameter):
 
     @property
     def range(self) -> str:
-        """What is allowed, in words."""
+        """The allowed values, in words."""
         return "a file in the Standard Workload Format, or nothing"
 
     def check(self, value: object) -> Value:
