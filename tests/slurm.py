@@ -63,7 +63,7 @@ EnableControllers=yes
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How Slurm is to be."""
+    """The configuration of Slurm."""
 
     gang: bool = False
     slots: int = 2  # jobs that take turns on a CPU
@@ -121,7 +121,7 @@ def slurm_conf(nodes: dict[str, str], settings: Settings) -> str:
 
 
 def _run(*command: str) -> str:
-    """Run a program; what it printed. Raises RuntimeError with what it said."""
+    """Run a program; returns its output. Raises RuntimeError with its output."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     if done.returncode:
         raise RuntimeError(f"{shlex.join(command)}: status {done.returncode}: {done.stderr.strip()}")
@@ -274,7 +274,7 @@ def resume(job: str) -> None:
 
 
 def cancel(*jobs: str) -> None:
-    """End jobs, those of them that have not ended, and wait until they have."""
+    """End the jobs that still run, and wait for their end."""
     left = set(jobs) & set(_jobs())
     if left:
         _run("scancel", *left)
@@ -282,7 +282,7 @@ def cancel(*jobs: str) -> None:
 
 
 def main() -> int:
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.slurm", description="Slurm on the nodes of vm/cluster.")
     parser.add_argument("what", choices=("start", "stop", "start-node", "stop-node"))
     parser.add_argument("--gang", action="store_true", help="jobs take turns on the same CPUs")

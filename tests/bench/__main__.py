@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`just bench`: builds what is needed, runs the parts in virtual machines side by side, shows and keeps the results."""
+"""`just bench`: build the programs, run the parts in virtual machines side by side, show and keep the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESULTS = REPO / "results"
 
 @dataclasses.dataclass(frozen=True)
 class _Choice:
-    """What of the plan to run."""
+    """The parts of the plan to run."""
 
     schedulers: tuple[str, ...]
     benchmarks: tuple[str, ...]
@@ -41,7 +41,7 @@ class _Choice:
         return not (self.schedulers or self.benchmarks or self.parts or self.quick)
 
     def order(self, part: plan.Part) -> Order | None:
-        """Return the guest's order for a part, None when nothing of it was chosen."""
+        """Return the guest's order for a part; None if no benchmark of the part was chosen."""
         chosen = list(self.schedulers if self.schedulers and part.name != "observations" else part.schedulers)
         chosen = [name for name in chosen if name != plan.BASELINE]
         if part.insn:
@@ -124,7 +124,7 @@ def main(benchmarks: tuple[str, ...], schedulers: tuple[str, ...], parts: tuple[
     """Measure what scheduling costs, in virtual machines whose time counts instructions.
 
     Compares EEVDF, the kernel's examples scx_simple and scx_flatcg, an empty sched_ext scheduler, and csm. A whole run
-    is kept in results/bench.json and results/bench.md; one narrowed by options is only shown.
+    is kept in results/bench.json and results/bench.md; a run narrowed by options is only shown.
     """
     if listing:
         for kind, names in (("benchmarks", plan.BENCHMARKS), ("schedulers", plan.SCHEDULERS), ("parts", plan.PARTS)):

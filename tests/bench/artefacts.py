@@ -2,7 +2,7 @@
 """Builds what the guest needs for the benchmarks: the programs here, and two of the kernel's example schedulers.
 
 The example schedulers come from Debian's linux-source package of the image's suite and series. They are fetched and
-built when they are first needed and stay in the cache; none of their text is in this repository.
+built at their first use and stay in the cache; this repository has none of their text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ensure_programs", "ensure_schedulers", "source_version"]
 _HERE = Path(__file__).parent
 _RECIPE = "1"  # raise when the way the example schedulers are built changes
 _EXAMPLES = ("scx_simple", "scx_flatcg")
-# As the kernel's own Makefile for them compiles.
+# Options of the kernel's own Makefile for them.
 _EXAMPLE_CFLAGS = (
     "-g", "-O2", "-Wall", "-Wno-compare-distinct-pointer-types", "-Wno-microsoft-anon-tag", "-fms-extensions",
     "-mcpu=v3", "-mlittle-endian", "-D__TARGET_ARCH_x86", "-Iinclude", "-Iinclude/bpf-compat", "-I/mnt",
@@ -112,7 +112,7 @@ def _fetch(package: str, work: Path, url: str) -> Path:
 
 
 def _unpack(deb: Path, series: str, work: Path) -> None:
-    """Take tools/sched_ext out of a linux-source package; the rest of it, 1.5 GB, never touches the disk."""
+    """Take tools/sched_ext out of a linux-source package; the rest of the package, 1.5 GB, never touches the disk."""
     script = (f"set -o pipefail; dpkg-deb --fsys-tarfile {shlex.quote(str(deb))}"
               f" | tar -xO ./usr/src/linux-source-{series}.tar.xz"
               f" | tar -xJ -C {shlex.quote(str(work))} --strip-components=2 linux-source-{series}/tools/sched_ext")

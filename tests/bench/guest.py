@@ -2,7 +2,7 @@
 """The guest side: brings one scheduler after another, runs the benchmarks under each, tells the results.
 
 Run as "python3 -m tests.bench.guest" with a tar archive on standard input: the compiled programs and order.json,
-which says what to do (see Order). Results and progress go to standard output, one JSON object per line.
+which has the work (see Order). Results and progress go to standard output, one JSON object per line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BENCH_S = 300  # of guest time, for one benchmark
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """What to run: schedulers in the order of running, benchmarks under each, whether to count instructions."""
+    """The work: schedulers in the order of running, benchmarks under each, whether to count instructions."""
 
     schedulers: list[str]
     benchmarks: list[str]
@@ -92,7 +92,7 @@ def _wait_for(ops: str, process: subprocess.Popen[bytes] | None = None) -> None:
 
 @contextlib.contextmanager
 def _scheduler(one: plan.Scheduler) -> Iterator[None]:
-    """Have a scheduler or a sensor for the block; afterwards the kernel is back on its own."""
+    """Run a scheduler or a sensor for the block; afterwards the kernel is back on its own scheduler."""
     argv = _fill(one.start)
     if one.kind == "ctl":
         subprocess.run(argv, check=True, stdout=sys.stderr, stdin=subprocess.DEVNULL)

@@ -3,8 +3,8 @@
 
     python3 -m tests.bench.hold [--scheduler] [--sensor NAME]… [KNOB=VALUE…]
 
-What an observation costs is measured with one sensor under the kernel's own scheduler; and to work on the object it
-is loaded in a second this way.
+The cost of an observation is measured with one sensor under the kernel's own scheduler. The program also loads the
+object in a second, for work on the object.
 """
 
 from __future__ import annotations

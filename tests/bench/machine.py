@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs one part of the plan in a virtual machine of its own and hands over what the guest tells, line by line."""
+"""Run a part of the plan in a virtual machine of its own and hand over the guest's output, line by line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is measured, and on what: every scheduler and every benchmark, declared once.
+"""The plan of measurements: every scheduler and every benchmark, declared once.
 
 Read by the host side, which chooses and reports, and by the guest side, which runs. Times are nanoseconds of guest
 time; under --icount one instruction takes 2 ns.
@@ -20,7 +20,7 @@ _HOLD = ("python3", "-m", "tests.bench.hold")
 
 @dataclasses.dataclass(frozen=True)
 class Scheduler:
-    """One column of the table.
+    """A column of the table.
 
     start is the command that brings it, empty for nothing; ops the name the kernel shows while it is loaded, "" where
     no scheduler is. kind says how it is kept: "stdin", until the command's input ends; "signal", until the command is
@@ -36,7 +36,7 @@ class Scheduler:
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-    """One row of the table. argv: {dir} is where the programs are, {job} the cgroup.procs file of a parallel job.
+    """A row of the table. argv: {dir} is the directory of the programs, {job} the cgroup.procs file of a parallel job.
 
     quick is argv with less work. job: a task of a job is there, asleep, so that the node is not all local.
     """
@@ -52,7 +52,7 @@ class Benchmark:
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """What runs while instructions are counted; only: the schedulers it is for, empty for all."""
+    """The load while instructions are counted; only: its schedulers, empty for all."""
 
     name: str
     argv: tuple[str, ...]
@@ -62,7 +62,7 @@ class Load:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One virtual machine's work: schedulers in turn with the baseline between them, and options of vm/run."""
+    """The work of a virtual machine: schedulers in turn with the baseline between them, and options of vm/run."""
 
     name: str
     title: str

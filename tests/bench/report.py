@@ -91,7 +91,7 @@ def _schedulers(part: Results) -> list[str]:
 
 
 def _times(title: str, part: Results) -> Table:
-    """One row a benchmark: the baseline's time, then ratios to it; context switches below."""
+    """One row for each benchmark: the baseline's time, then ratios to the baseline; context switches below."""
     names = _schedulers(part)
     table = _table(title, ["", "A–A", *(plan.SCHEDULERS[name].title for name in names)])
     for row in part.values():
@@ -110,7 +110,7 @@ def _cell(name: str, got: dict[str, float] | None) -> str:
 
 
 def _costs(part: Results) -> Table:
-    """One row a benchmark: what each sensor adds to it."""
+    """One row for each benchmark: the additional time of each sensor."""
     names = [name for name in _schedulers(part) if name != plan.BASELINE]
     table = _table("What each observation costs, under EEVDF",
                    ["", "A–A", "without", *(plan.SCHEDULERS[name].title for name in names)])
@@ -126,7 +126,7 @@ def _costs(part: Results) -> Table:
 
 
 def _programs(scheduler: str, loads: Results) -> Table:
-    """One row a function: mean instructions and the longest call under each load."""
+    """One row for each function: mean instructions and the longest call under each load."""
     functions = list(dict.fromkeys(name for rows in loads.values() for name in rows))
     table = _table(f"{plan.SCHEDULERS[scheduler].title}: instructions a call, and the longest", ["", *loads])
     for function in functions:

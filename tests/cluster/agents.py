@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long from a user's coming at one agent to what another agent, on another virtual machine, makes of it.
+"""The delay from a user's coming at one agent to the reaction of another agent, on another virtual machine.
 
     vm/cluster 2 --cpus 1 -- python3 -m tests.cluster.agents [--events 100] [--hog] [--policy ccs] [--json FILE]
 
-Agents, sensors, broker and job are as they are in use; both nodes hold one job. Keys are pressed on node1, farther
-apart than a user stays; each agent says when it knows, and the kernel's quantum is written in the same moment. Clocks
-are compared by UDP packets before and after. `--hog` adds a local program that computes to each node.
+Agents, sensors, broker and job are as in use; both nodes hold one job. Keys are pressed on node1, farther apart than a
+user stays; each agent says when it knows, and the kernel's quantum is written in the same moment. Clocks are compared
+by UDP packets before and after. `--hog` adds a local program that computes to each node.
 
 Exit status 1 if an event did not arrive, or the p99 is above 50 ms.
 """

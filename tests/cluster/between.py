@@ -42,7 +42,7 @@ _HOG = "renice -n 0 $$ >/dev/null; exec python3 -c 'while True: pass'"  # as oth
 
 
 class Agent:
-    """What an agent is told, with the time."""
+    """The calls to an agent, with their times."""
 
     def __init__(self) -> None:
         self.decided: list[tuple[float, State]] = []
@@ -74,7 +74,7 @@ def tell_time(now: Callable[[], float] = time.monotonic) -> None:
 
 
 def compare_clocks(address: str, now: Callable[[], float] = time.monotonic) -> tuple[float, float]:
-    """How far the other node's clock is ahead of ours, and half the quickest round trip; both in seconds."""
+    """The other node's clock less ours, and half the quickest round trip; both in seconds."""
     best = (0.0, float("inf"))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as clock:
         clock.settimeout(1)
@@ -104,7 +104,7 @@ async def peer() -> None:
 
 
 async def drive(events: int) -> list[tuple[float, State]]:
-    """Node1: let the user come and go; when, and what it makes of the job."""
+    """Node1: let the user come and go; returns the times and the job's states."""
     relay = relay_of(Agent())
     running = asyncio.create_task(relay.run())
     await until(lambda: relay.connected_to, 60)
@@ -163,7 +163,7 @@ def measure(events: int, hog: bool, nice: int) -> dict[str, Any]:
 
 
 def figures(delays: Sequence[float], prefix: str = "") -> dict[str, float]:
-    """What delays in order of length, ms, come to."""
+    """Summary of delays in order of length, ms."""
     return {
         f"{prefix}median_ms": round(statistics.median(delays), 2),
         f"{prefix}p99_ms": round(percentile(delays, 0.99), 2),

@@ -3,10 +3,10 @@
 
     vm/cluster 2 --alone -- python3 -m tests.cluster.in_step [--seconds 20] [--run 90] [--stop 10] [--hog] [--json FILE]
 
-On each node a task of a job asks for the time without pause: what it misses are its stops, as a rank would feel them.
-Virtual machines have no time service, so node2's clock is set by node1's first, and both are compared by UDP packets
-before and after: the quickest of many round trips bounds the error. `--hog` adds a local program that computes to each
-node, with one CPU for all.
+On each node a task of a job asks for the time without pause; gaps are its stops, as a rank would feel them. Virtual
+machines have no time service, so node2's clock is set by node1's first, and both are compared by UDP packets before and
+after: the quickest of many round trips bounds the error. `--hog` adds a local program that computes to each node, with
+one CPU for all.
 
 Exit status 1 if a tenth of the stops or more were missed on either node, or half of them were further apart on the two
 nodes than a stop is long.
@@ -30,7 +30,7 @@ from ctl.percentile import percentile
 from tests.cluster.between import compare_clocks, tell_time
 
 _NS = 1_000_000_000
-_LEAST = 2_000_000  # ns: what is shorter was an interrupt, or the emulator
+_LEAST = 2_000_000  # ns: a shorter gap was an interrupt, or the emulator
 _HOG = "while True: pass"
 
 Gap = tuple[int, int]  # ns since 1970, by the node's own clock
@@ -52,7 +52,7 @@ def _this(*arguments: str) -> list[str]:
 
 
 def observe(seconds: float, run_ms: int, stop_ms: int, hog: bool) -> dict[str, Any]:
-    """Load explicit, run the witness as a job; its gaps, and what the agent says of its slots."""
+    """Load explicit, run the witness as a job; returns its gaps, and the agent's figures on slots."""
     settings = ["sensors=off", f"slot_run_ms={run_ms}", f"slot_stop_ms={stop_ms}"]
     subprocess.run(["ctl", "load", "--policy", "explicit", *(f"--set={setting}" for setting in settings)],
                    check=True, stdout=subprocess.DEVNULL)

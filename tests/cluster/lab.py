@@ -69,7 +69,7 @@ class Host:
         return self.decided[jid].state if jid in self.decided else None
 
     def heard(self, word: str) -> list[str]:
-        """What was told that contains a word."""
+        """The reported events that contain a word."""
         return [text for _, text in self.told if word in text]
 
     def start(self) -> Host:
@@ -84,7 +84,7 @@ class Host:
 
 
 class Wire:
-    """A TCP connection's way to a broker; cut, it swallows everything, and nobody is told."""
+    """A TCP connection's way to a broker; when cut, it loses all bytes silently."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -179,7 +179,7 @@ class Lab:
         os.kill(self.brokers[name][0].pid, number)
 
     async def stop_broker(self, name: str) -> None:
-        """Kill a broker and its keeper; it does not come back by itself, and what it stored is lost."""
+        """Kill a broker and its keeper; the broker does not come back by itself, and its store is lost."""
         broker, task = self.brokers.pop(name)
         with contextlib.suppress(ProcessLookupError):
             os.kill(broker.pid, signal.SIGKILL)
@@ -204,7 +204,7 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def link(self, member: Member) -> AsyncIterator[Link]:
-        """A connection with a node's credentials, to send on it what no relay would."""
+        """A connection with a node's credentials, for messages that no relay would send."""
         link = Link(member, lambda: None)
         await link.connect(member.servers)
         try:
@@ -232,7 +232,7 @@ async def lab(brokers: int = 1, lease: float = 2.0) -> AsyncIterator[Lab]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now, and 2000 above them neither, where brokers talk to each other."""
+    """Unused ports; the ports 2000 above them, for links between brokers, are unused, too."""
     found: list[int] = []
     for port in range(20000 + os.getpid() % 20000, 63000):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):

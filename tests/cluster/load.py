@@ -5,8 +5,8 @@
 
 Each node is a real relay with a TLS connection of its own; half of them share a process, and so a CPU. Each job is
 held by two nodes. Local users come and go so that `rate` events a second are sent, each for one job to one other node.
-Delivery is measured from the cause on one node to the decision on the other. Afterwards one more node, in a process of
-its own, holds ten jobs and does nothing for 30 s: its memory and CPU are what a relay costs at rest.
+Delivery is measured from the cause on one node to the decision on the other. Afterwards another node, in a process of
+its own, holds ten jobs and rests for 30 s: its memory and CPU are the cost of a relay at rest.
 
 Exit status 1 if an event was lost or delivered twice, or a node at rest takes more than 60 MiB or 2 % of a CPU.
 """
@@ -65,7 +65,7 @@ def parts(cluster: Lab, nodes: int, jobs: int, rate: float, seconds: float) -> l
 
 
 async def all_say(pipes: list[Connection], word: str = "") -> list[Any]:
-    """What each part says, to a word or by itself."""
+    """The messages of each part, as answers or on its own."""
     for pipe in pipes:
         if word:
             pipe.send(word)
@@ -113,7 +113,7 @@ async def measure(nodes: int, jobs: int, rate: float, seconds: float) -> dict[st
 
 
 def summed(reports: list[Report], seconds: float) -> dict[str, Any]:
-    """What all parts together saw."""
+    """The observations of all parts together."""
     sent, arrived, drops = Events(), Events(), Counter[str]()
     for each in reports:
         sent.update(each.sent)
@@ -155,7 +155,7 @@ async def rest(member: Member) -> None:
 
 
 async def at_rest(cluster: Lab) -> dict[str, float]:
-    """What a node at rest costs."""
+    """The cost of a node at rest."""
     member = cluster.member("resting")
     fields = json.dumps({**dataclasses.asdict(member), "seed": member.seed.hex()})
     process = await asyncio.create_subprocess_exec(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A part of the nodes of load.py, in a process of its own. What it does and tells goes through a pipe:
+"""A part of the nodes of load.py, in a process of its own. Orders and reports go through a pipe:
 
     connected ──►   ◄── drive   (sent, arrived) ──►   ◄── count   (sent, arrived) ──►   ◄── end   Report ──►
 """
@@ -31,7 +31,7 @@ Events = Counter[tuple[str, str, str]]  # node, kind, job
 
 @dataclass(frozen=True)
 class Part:
-    """Nodes by name, each with the jobs that it holds, and what is wanted of them: events a second, for seconds."""
+    """Nodes by name, each with its jobs, and the load: events a second, for seconds."""
 
     nodes: tuple[tuple[Member, tuple[str, ...]], ...]
     rate: float
@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Report:
-    """What these nodes said, what they heard of others and when, what they dropped, and what it cost."""
+    """The events of these nodes, the events heard from others with times, the drops, and the CPU time."""
 
     sent: Events
     arrived: Events
@@ -50,7 +50,7 @@ class Report:
 
 
 class Load:
-    """What was caused and what arrived. `caused`: when, for each node's last going and last coming of a user."""
+    """Caused and arrived events. `caused`: when, for each node's last going and last coming of a user."""
 
     def __init__(self, caused: MutableSequence[float] | None = None) -> None:
         self.caused: MutableSequence[float] = [] if caused is None else caused
@@ -66,7 +66,7 @@ class Load:
 
 
 class Node:
-    """One of the thousand."""
+    """A node of the thousand."""
 
     def __init__(self, load: Load, member: Member, jobs: tuple[str, ...] = ()) -> None:
         self._load = load

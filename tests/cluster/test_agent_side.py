@@ -17,7 +17,7 @@ from tests.cluster.lab import MIB, lab, run, until
 
 
 class Agent:
-    """What an agent was told."""
+    """The calls to an agent."""
 
     def __init__(self) -> None:
         self.states: dict[str, tuple[str, bool]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Events between nodes, over a real broker: who hears them, how soon, and what they do."""
+"""Events between nodes, over a real broker: their receivers, delays and effects."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_p99_from_cause_to_decision_is_below_50_ms() -> None:
 
 
 def test_a_job_that_comes_later_learns_how_things_are() -> None:
-    """It asks: with such a lease, nobody would say it again for 20 s."""
+    """The node asks: with such a lease, no node would repeat its event for 20 s."""
 
     async def work() -> None:
         async with lab(lease=60.0) as cluster:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a broken or hostile member can send, and strangers: it changes nothing, is counted, and told once."""
+"""Messages of broken or hostile members, and of strangers: they change nothing, are counted, and logged once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def listening(cluster: Lab) -> Host:
 
 
 def test_the_broker_takes_from_a_node_only_what_is_its_own() -> None:
-    """Not one of these is delivered, whatever the program of node3 is."""
+    """None of these messages is delivered, whatever the program of node3 is."""
 
     async def work() -> None:
         async with lab() as cluster:

@@ -118,7 +118,7 @@ def test_a_broker_that_is_killed_is_started_again_and_a_new_node_finds_all() -> 
 
 
 def test_a_node_that_is_cut_off_lets_go_and_is_right_again_when_it_is_back() -> None:
-    """Nothing says that the wire is cut: no reset, no end, just silence."""
+    """The wire is cut silently: no reset, no end."""
 
     async def work() -> None:
         async with lab(lease=3.0) as cluster:
@@ -181,7 +181,7 @@ def test_a_broker_that_hangs_is_left() -> None:
 
 def test_of_three_brokers_one_may_die_and_no_event_is_lost() -> None:
     """A stop every 20 ms, each of another job, while the sender's own broker is killed and, when it is back, another
-    one: each stop is heard by every node, and none is let go in between."""
+    broker: every node hears each stop, and no stop ends in between."""
 
     async def work() -> None:
         async with lab(brokers=3, lease=9.0) as cluster:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Experiments on clusters of virtual machines; what they measured is kept in results/."""
+"""Experiments on clusters of virtual machines; their results are kept in results/."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The experiments of CCS §5 on clusters of virtual machines: `just experiment NAME`, a row of ccs_plan.EXPERIMENTS.
 
-A cluster is booted for _RUNS runs at a time and measures what is missing (ccs_guest.py). Runs are kept one by one in
-build/experiments/NAME.jsonl as they come, so an experiment that was interrupted, or is to have more repetitions, goes
-on where it was; in a new checkout, where results/ is. Guests run in real time: figures hold for a host that does
-nothing else.
+A cluster is booted for _RUNS runs at a time and makes missing runs (ccs_guest.py). Runs are kept one by one in
+build/experiments/NAME.jsonl, so an interrupted experiment, or an experiment with more repetitions, continues; a new
+checkout continues from results/. Guests run in real time: figures hold for a host that does nothing else.
 """
 
 from __future__ import annotations
@@ -107,10 +106,10 @@ def _told(run: Mapping[str, Any], took: float) -> str:
 
 
 def directions(runs: Sequence[Run], workload: str, of: str, to: str) -> tuple[bool, str]:
-    """Whether `of` is better than `to` for local users, in words with what it is for jobs.
+    """Whether `of` is better than `to` for local users, in words, with the figures of jobs.
 
-    Of several runs the mean. It was so in every run of `ccs` against EEVDF; jobs' times and faults vary more than they
-    differ.
+    Of several runs the mean. Every run of `ccs` against EEVDF was better for users; jobs' times and faults vary more
+    than they differ.
     """
     figures: dict[str, Callable[[Run], float]] = {
         "s a job": lambda run: statistics.mean(job["seconds"] or run["makespan_s"] for job in run["jobs"]),
@@ -125,7 +124,7 @@ def directions(runs: Sequence[Run], workload: str, of: str, to: str) -> tuple[bo
 
 
 def _cycles(run: Run) -> float:
-    """How often the local users of a run did what they do."""
+    """The number of cycles of a run's local users."""
     return float(sum(user["cycles"] for user in run["locals"]))
 
 
@@ -193,7 +192,7 @@ def main(name: str) -> None:
 def _check_short(experiment: Experiment, kept: Kept, console: Console) -> None:
     """Exit status 0 if the direction is right, in one run of each, or, as runs vary, in the mean of two.
 
-    Also if the host is too slow, or too busy, to tell: jobs and users then wait for it, and who waits longer is chance.
+    Also if the host is too slow or too busy: jobs and users then wait for the host, and the differences are chance.
     """
     workload, to, of = experiment.short
 

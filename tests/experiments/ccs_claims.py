@@ -2,7 +2,7 @@
 """The papers' claims about CCS that these experiments can check, with the tolerances the project set before measuring.
 
 A claim is checked by means over repetitions; each percentage is against the configuration before (B-CCS-21). A verdict
-is "reproduced", "not reproduced", or "not checkable" with the reason. None was adjusted to what came out.
+is "reproduced", "not reproduced", or "not checkable" with the reason. No claim was adjusted to the results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Results:
                 place[run["repetition"]] = value
 
     def values(self, workload: str, config: str, key: str) -> dict[int, float]:
-        """One figure in all repetitions. Raises Missing."""
+        """A figure in all repetitions. Raises Missing."""
         try:
             return self._values[workload, config, key]
         except KeyError:
@@ -60,7 +60,7 @@ class Results:
 
 
 Found = tuple[str, bool]
-"""What was measured, in words, and whether that is what was claimed."""
+"""The measurement, in words, and whether it agrees with the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a claim."""
+    """The outcome of a claim."""
 
     claim: Claim
     measured: str

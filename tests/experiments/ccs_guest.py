@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The experiments of CCS on their first node: `python3 -m tests.experiments.ccs_guest CASES`, a file of JSON.
 
-Measures each case and prints it as a line of JSON; what it is measured by is in ccs_node.py, on both nodes alike.
-Before the clock starts, all jobs of a run have been started and wait at their gates, and both nodes have the memory
-they should have. Gates open for the first jobs, and for each next one as soon as one has ended. Jobs stay for the next
-run if that has the same: starting them takes longer than a run. Slurm's jobs stand at gates as well, suspended as by an
-administrator, which its gang scheduling respects; they are resumed as their gates open, and take turns from then on.
+Measure each case and print a line of JSON; ccs_node.py has the measuring side, alike on both nodes. Before the clock
+starts, all jobs of a run have been started and wait at their gates, and both nodes have the memory they should have.
+Gates open for the first jobs, and for each next one as soon as one has ended. Jobs stay for the next run if that has
+the same: starting them takes longer than a run. Slurm's jobs stand at gates as well, suspended as by an administrator,
+which its gang scheduling respects; they are resumed as their gates open, and take turns from then on.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class Node:
         return self._answers.fileno()
 
     def ask(self, op: str, **arguments: object) -> None:
-        """Ask for an operation; its result is to be taken before the next one is asked for."""
+        """Ask for an operation; take its result before the next request."""
         self._requests.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
         self._requests.flush()
 
     def result(self) -> Any:
-        """What the last one asked for gave; events that come before it are kept."""
+        """The result of the last request; events before the result are kept."""
         while not self._results:
             self.read()
         return self._results.pop()
@@ -80,7 +80,7 @@ class Node:
         return self.result()
 
     def read(self) -> None:
-        """Take what it says."""
+        """Read its output."""
         piece = os.read(self.fileno(), 1 << 20)
         if not piece:
             raise SystemExit(f"the helper on {self.name} has ended")
@@ -95,7 +95,7 @@ class Node:
 
 
 class Users:
-    """The local users of a run: so many at a time, one on a node; who comes next comes to the other one."""
+    """The local users of a run: so many at a time, one on a node; the next user comes to the other node."""
 
     def __init__(self, nodes: Sequence[Node], workload: Workload, repetition: int, loops_per_ms: int) -> None:
         self._nodes, self._workload, self._loops = nodes, workload, loops_per_ms
@@ -116,7 +116,7 @@ class Users:
         node.call("start_local", argv=arguments(session, room, self._loops, other))
 
     def look(self) -> None:
-        """Note who has gone, and let others come."""
+        """Note users who have gone, and let others come."""
         for index, node in enumerate(self._nodes):
             while node.events:
                 said = node.events.pop(0)["said"]
@@ -127,7 +127,7 @@ class Users:
                 self._come(node if other.name in self._present else other)
 
     def end(self) -> list[dict[str, Any]]:
-        """All go; what they measured, latencies and all."""
+        """End all users; returns their measurements, with latencies."""
         for node in self._nodes:
             if node.name in self._present and node.call("stop_local"):
                 while not node.events:
@@ -157,7 +157,7 @@ def arguments(session: plan.Session, room: float, loops_per_ms: int, other: str)
 
 
 class Bench:
-    """The two nodes, and what was compiled for them."""
+    """The two nodes, and the programs compiled for them."""
 
     def __init__(self) -> None:
         began = [time.monotonic()]
@@ -170,7 +170,7 @@ class Bench:
         self._wanted: tuple[tuple[str, float], bool] | None = None  # what these jobs are, and whether Slurm has them
 
     def both(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
-        """Have both do something at once; `per_node`: what they are told each."""
+        """Make both nodes do an operation at once; `per_node`: the arguments of each."""
         for index, node in enumerate(self.nodes):
             node.ask(op, **arguments, **(per_node[index] if per_node else {}))
         return [node.result() for node in self.nodes]
@@ -186,7 +186,7 @@ class Bench:
         return min(trips)[1]
 
     def prepare(self, workload: Workload, config: plan.Config) -> None:
-        """Load the scheduler, and slow down what is to be slower."""
+        """Load the scheduler, and slow down the slower nodes."""
         own = [
             {"memory_mb": int(plan.ROOM_MB * room), "speed": _SPEED * weight}
             for room, weight in zip(workload.rooms, workload.weights, strict=True)
@@ -195,7 +195,7 @@ class Bench:
         self.both("policy", *knobs, name=config.policy)
 
     def _crew(self, workload: Workload, config: plan.Config) -> list[Job]:
-        """The workload's jobs at their gates, under this scheduler: those that are there, or others in their place."""
+        """The workload's jobs at their gates, under this scheduler: the present jobs, or new jobs in their place."""
         laps = [time.monotonic()]
         if (workload.jobs, config.gang) != self._wanted:
             self.dismiss()
@@ -280,7 +280,7 @@ class Bench:
         }
 
     def _run_jobs(self, jobs: list[Job], mpl: int, users: Users, end: float) -> None:
-        """Have `mpl` of them run at a time, until all have ended or the clock says `end`."""
+        """Run `mpl` jobs at a time, until all have ended or until the time `end`."""
         waiting, running = list(jobs), list[Job]()
         with selectors.DefaultSelector() as selector:
             sources: list[Job | Node] = [*jobs, *self.nodes]
@@ -332,7 +332,7 @@ class Bench:
 
 
 def _lap(what: str, laps: Sequence[float]) -> float:
-    """Tell what has been reached, and how long it took since the last of these; returns now."""
+    """Report a stage, and the time since the last stage; returns now."""
     now = time.monotonic()
     print(f"{what}: {now - laps[-1]:.1f} s", file=sys.stderr, flush=True)
     return now

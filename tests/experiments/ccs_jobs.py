@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parallel jobs of a run on the first node, and how much of its time a job's ranks run at once."""
+"""The parallel jobs of a run on the first node, and the part of its time in which a job's ranks run at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _APART_MS: Final = 1000 / plan.SAMPLES_HZ  # of two samples that are taken for t
 
 
 class Job:
-    """A job, from its start on; what it says is read as it comes."""
+    """A job, from its start on; its output is read as it comes."""
 
     def __init__(self, jid: str, kernel: str, size: float, hosts: tuple[str, ...] = ("node1", "node2")) -> None:
         """One rank on each of the hosts, with a single one both are there."""
@@ -46,7 +46,7 @@ class Job:
         return output
 
     def stir(self) -> None:
-        """Have who starts and stops it touch what is needed for that, before a node's memory is measured."""
+        """Make the program that starts and stops the job touch its memory, before a node's memory is measured."""
 
     def open(self) -> None:
         """Its gate is open now."""
@@ -57,7 +57,7 @@ class Job:
         return self._output
 
     def read(self) -> None:
-        """Take what it says."""
+        """Read its output."""
         piece = os.read(self.fileno(), 1 << 16)
         if not piece:
             raise SystemExit(f"job {self.jid} ended: {self._errors.read_text(errors='replace')[-2000:]}")
@@ -75,7 +75,7 @@ class Job:
             self.read()
 
     def outcome(self, began: float) -> dict[str, Any]:
-        """What it measured of itself, and when it began; seconds None: it had not ended in time."""
+        """Its own measurements, and its beginning; seconds None: the job did not end in time."""
         said = self._said or {"seconds": None}
         if not said.get("right", True):
             raise SystemExit(f"job {self.jid} computed a wrong result")

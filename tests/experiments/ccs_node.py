@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One node of an experiment: does what ccs_guest.py asks for, in lines of JSON on standard input and output.
+"""A node of an experiment: it carries out requests of ccs_guest.py, in lines of JSON on standard input and output.
 
     {"op": "settle", "room_kb": 98304}      request: an operation and its arguments
     {"result": ...} or {"error": "..."}     its answer
     {"event": "local", "said": {...}}       at any time: the local user has gone
 
 A local user is the benchmark `local` (tests/progs/local_user.c) and, once a second while it runs, a key pressed on the
-node's own keyboard: the agent sees it as it would see anybody. Whatever the scheduler, the same is done.
+node's own keyboard: the agent sees it as it would see anybody. The steps are the same for all schedulers.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ class Helper:
         _run("ctl", *(["unload"] if name is None else ["load", "--policy", name, *words]))
 
     def push_out(self) -> None:
-        """Send to swap what is not needed; what is needed comes back."""
+        """Send all memory to swap; needed pages come back."""
         push_out()
         push_out()
 
     def settle(self, room_kb: int) -> int:
-        """Leave so much memory; returns what is available then, KB. What is held for the last run is used again."""
+        """Leave so much memory; returns what is available then, KB. The memory held for the last run is used again."""
         if self._new_agent:
             warm_agent()
             self._new_agent = False
@@ -118,7 +118,7 @@ class Helper:
         threading.Thread(target=self._attend, args=(self._local,), daemon=True).start()
 
     def _attend(self, local: subprocess.Popen[bytes]) -> None:
-        """Press keys until it has ended, then tell what it said."""
+        """Press keys until the user has ended, then report its output."""
         while True:
             with contextlib.suppress(VmError, OSError):
                 Control().key(socket.gethostname(), "a")
@@ -139,7 +139,7 @@ class Helper:
         return True
 
     def sample(self, hz: int) -> None:
-        """Begin to note who runs."""
+        """Begin to sample the running processes."""
         command = [str(WORK / "run_samples"), str(hz)]
         self._sampler = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._sampler.stdout
@@ -166,7 +166,7 @@ class Helper:
         return {**counters(), **{name: round(ms or 0) for name, ms in used.items()}}
 
     def agent(self) -> dict[str, Any] | None:
-        """What the agent tells, None without one."""
+        """The agent's status; None without an agent."""
         try:
             with Client(timeout=60) as agent:
                 status, view = agent.call("status"), agent.call("view")

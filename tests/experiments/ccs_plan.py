@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the experiments of CCS §5 are here: configurations, workloads, and how the paper's sizes were scaled down.
+"""The experiments of CCS §5: configurations, workloads, and the scaling of the paper's sizes.
 
 An experiment is a row: every configuration under every workload, some repetitions of each. A run of one configuration
 under one workload is a `Case`. Everything that was scaled is in SCALES, which the results show in their heading.
@@ -116,7 +116,7 @@ class Workload:
 
     @property
     def jobs(self) -> tuple[str, float]:
-        """Which jobs: those of another workload with the same are the same."""
+        """The jobs: workloads with equal values have the same jobs."""
         return self.mix, self.size
 
 
@@ -255,7 +255,7 @@ class Session:
 
 
 def sessions(workload: Workload, repetition: int) -> Iterator[Session]:
-    """Who comes, one after the other, for ever: the same under every configuration."""
+    """The users, one after the other, for ever: the same under every configuration."""
     drawn = random.Random(f"{workload.users} {repetition}")
     while True:
         mean_s = (10 if drawn.random() < 0.6 else 60) * 60 * SESSION_SCALE

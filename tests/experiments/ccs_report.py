@@ -46,7 +46,7 @@ def _mean(results: Results, workload: str, config: str, key: str) -> Mean | None
 
 
 def markdown(experiment: Experiment, results: Results, command: str) -> str:
-    """All of it as a file of results/."""
+    """The whole report as a file of results/."""
     commits = ", ".join(dict.fromkeys(str(run["commit"]) for run in results.runs))
     loads = [float(run["host_load"]) for run in results.runs if "host_load" in run]
     busy = f" The host's load was {min(loads):.1f} to {max(loads):.1f}; two machines make 2." if loads else ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`just experiment kernel-and-simulator`: small workloads in the kernel and in model csm; do they agree?
 
-They do where jobs and local tasks end in the same order and, up to each of the first ends, every one's share of its CPU
-is in the kernel within a tenth of what it is in the simulator. The guest counts instructions, so its run repeats.
+They agree if jobs and local tasks end in the same order and, up to each of the first ends, every task's share of its
+CPU in the kernel is within a tenth of its share in the simulator. The guest counts instructions, so its run repeats.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADINGS = ("workload", "policy", "order of ends, kernel", "simulator", "ends, 
 
 
 class Comparison(NamedTuple):
-    """One workload under one policy."""
+    """A workload under a policy."""
 
     workload: str
     policy: str
@@ -41,7 +41,7 @@ class Comparison(NamedTuple):
         return [end.name for end in self.kernel] == [end.name for end in self.simulator]
 
     def shares(self) -> Iterator[tuple[Place, float, float]]:
-        """Of each CPU, up to each of the first ends: whose share, what it is in the kernel and in the simulator."""
+        """For each CPU, up to each of the first ends: the task, and its share in the kernel and in the simulator."""
         for kernel, simulator in zip(self.kernel[:_FIRST], self.simulator[:_FIRST], strict=True):
             for place in places(WORKLOADS[self.workload]):
                 yield place, kernel.cpu_s[place] / kernel.at_s, simulator.cpu_s[place] / simulator.at_s
@@ -64,7 +64,7 @@ def _apart(kernel: float, simulator: float) -> float:
 
 
 def compare(workload: str, policy: str, told: Iterable[Sequence[Any]], simulated_as: str = "") -> Comparison:
-    """What a guest told of a run, [[name, at_s, CPU s of each of places()]], beside the simulator's of that policy."""
+    """A guest's report of a run, [[name, at_s, CPU s of each of places()]], beside the simulator's for this policy."""
     where = places(WORKLOADS[workload])
     kernel = [End(name, at_s, dict(zip(where, cpu_s, strict=True))) for name, at_s, cpu_s in told]
     return Comparison(workload, policy, kernel, simulated(WORKLOADS[workload], simulated_as or policy))

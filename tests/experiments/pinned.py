@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Small workloads that the kernel and the simulator are both given: pinned tasks that compute, some of them a job's.
+"""Small workloads for both the kernel and the simulator: pinned tasks that compute, some of them tasks of a job.
 
-Declared once, here: the arguments of tests/progs/pinned_tasks.c and the jobs of model csm are made of it, and so are
-both sides' knobs. When messages fall due is drawn by the simulator, and the program is told. Memory is abundant, nobody
-sleeps but for a message, nobody changes its CPU: what decides is the order of the ready queues alone.
+This file declares them once, and makes from them the arguments of tests/progs/pinned_tasks.c, the jobs of model csm,
+and both sides' knobs. The simulator draws the times at which messages fall due, and the program gets them. Memory is
+abundant, tasks sleep only for messages, and no task changes its CPU, so only the order of the ready queues decides.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ KNOBS: Final[Mapping[str, Any]] = {
 """The kernel's side."""
 
 Place = tuple[str, int]
-"""What of a job or local task is on a CPU: its name, the CPU."""
+"""The part of a job or local task on a CPU: its name, the CPU."""
 
 
 class End(NamedTuple):
@@ -80,7 +80,7 @@ class End(NamedTuple):
 
 
 def tasks(workload: Sequence[Work]) -> list[Place]:
-    """Where every task is, in the order in which they begin."""
+    """The place of every task, in the order in which tasks begin."""
     return [(work.name, cpu) for work in workload for cpu in work.cpus]
 
 
@@ -90,7 +90,7 @@ def places(workload: Sequence[Work]) -> list[Place]:
 
 
 def arguments(workload: Sequence[Work], gaps_s: Mapping[str, Sequence[float]]) -> list[str]:
-    """What pinned_tasks is called with, but for the jobs' cgroup.procs; gaps_s: of each job."""
+    """The arguments of pinned_tasks, without the jobs' cgroup.procs; gaps_s: of each job."""
     jobs = [work.name for work in workload if work.parallel]
     gaps = [",".join(str(round(gap * 1e6)) for gap in gaps_s[job]) for job in jobs]
     number = {work.name: str(jobs.index(work.name)) if work.parallel else "-" for work in workload}

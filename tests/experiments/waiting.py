@@ -65,7 +65,7 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
 
 
 def _measure(repeat: int, configs: str, console: Console) -> list[dict[str, Any]]:
-    """Run it on a cluster of two, telling what was measured as it comes."""
+    """Run it on a cluster of two, and print measurements as they come."""
     script = "/src/tests/experiments/waiting_guest.py"
     with tempfile.TemporaryDirectory(prefix="cosched-waiting-") as out:
         command = [str(_REPO / "vm/cluster"), "2", "--alone", "--cpus", "1", "--memory", "640", "--timeout", "3600"]
@@ -83,7 +83,7 @@ def _measure(repeat: int, configs: str, console: Console) -> list[dict[str, Any]
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option("--configs", default=",".join(_CONFIGS), show_default=True, help="eevdf, and policies with their knobs.")
-@click.option("--keep", is_flag=True, help="Keep what was measured in results/.")
+@click.option("--keep", is_flag=True, help="Keep the measurements in results/.")
 def main(repeat: int, configs: str, keep: bool) -> None:
     """Measure what a rank that waits costs, on two virtual machines with one CPU each."""
     console = Console()

@@ -2,8 +2,8 @@
 /*
  * A slower CPU: brake PERIOD_US BUSY_US
  *
- * Of each PERIOD_US it is busy for BUSY_US. Run as a real-time task it takes that part of the CPU from all others, whatever
- * the scheduler of these.
+ * Of each PERIOD_US it is busy for BUSY_US. As a real-time task this program takes that part of the CPU from all other
+ * tasks, under any scheduler.
  */
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Each rank tells its node and cgroup, meets the others, and stays for so many seconds: mpi_hold SECONDS. */
+/* Each rank prints its node and cgroup, meets the others, and stays for so many seconds: mpi_hold SECONDS. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>

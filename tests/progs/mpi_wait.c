@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What waiting costs: mpi_wait ROUNDS SECONDS HOG-PID, two ranks
+ * The cost of waiting: mpi_wait ROUNDS SECONDS HOG-PID, two ranks
  *
  * ROUNDS ping-pongs of one byte, then rank 0 waits in MPI_Recv for a message that rank 1 sends after it has slept SECONDS.
  * HOG-PID is a busy local task on rank 0's node, 0: there is none. Rank 0 prints one JSON object: the round trips, ms, in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The percentile that is meant wherever a p99 is told, as in ctl/percentile.py: nearest rank. */
+/* The percentile of every p99, as in ctl/percentile.py: nearest rank. */
 #ifndef PROGS_PERCENTILE_H
 #define PROGS_PERCENTILE_H
 

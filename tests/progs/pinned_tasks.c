@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Tasks that each stay on a CPU, compute for a given CPU time and then end; those of a job exchange messages.
+ * Pinned tasks that compute for a given CPU time and then end; tasks of a job exchange messages.
  *
  *	pinned_tasks CGROUP.PROCS JOBS {GAPS-US}... CPU:JOB:MS...
  *
@@ -101,11 +101,11 @@ static void exchange(struct task *t)
 	char byte = 0;
 
 	if (t->next >= 0 && send(t->next, &byte, 1, MSG_NOSIGNAL) != 1) {
-		close(t->next);		/* who read there has ended */
+		close(t->next);		/* the reader has ended */
 		t->next = -1;
 	}
 	if (t->before >= 0 && read(t->before, &byte, 1) != 1) {
-		close(t->before);	/* who wrote there has ended: no message to await */
+		close(t->before);	/* the writer has ended: no message to await */
 		t->before = -1;
 	}
 }
@@ -127,7 +127,7 @@ static void be(struct task *t, int number, const char *procs)
 	CPU_SET(t->cpu, &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus))
 		DIE("sched_setaffinity");
-	for (int i = 0; i < nr; i++) {	/* an end is seen when the last who could write has gone */
+	for (int i = 0; i < nr; i++) {	/* an end is seen when the last writer has gone */
 		if (&tasks[i] == t)
 			continue;
 		close(tasks[i].next);

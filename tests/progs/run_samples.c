@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Who runs: run_samples HZ
+ * Samples of running processes: run_samples HZ
  *
- * Samples the process on CPU 0 by a timer interrupt, HZ times a second, whatever the scheduler; prints "MS PID" for each
+ * Samples the process on CPU 0 by a timer interrupt, HZ times a second, under any scheduler; prints "MS PID" for each
  * sample (milliseconds of CLOCK_MONOTONIC) at the end of its input. Between two samples it costs nothing but a wake-up
  * every DRAIN_MS to empty the kernel's buffer.
  */

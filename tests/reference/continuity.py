@@ -2,8 +2,8 @@
 """Is what one decision found the ready queue that the one before it left?
 
 Between two records of a CPU tasks may leave its queue from the head only (they were dispatched, or stolen
-by an idle CPU). Nothing else may change: not the order of those that stay, not their de. A displaced task that
-goes back to its place has a record of its own. Lost and truncated records start the chain anew.
+by an idle CPU). Nothing else may change: neither the order of the other tasks nor their de. A displaced task that goes
+back to its place has its own record. Lost and truncated records start the chain anew.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Chain:
     _mno: tuple[int, int] = (0, 0)  # the highest MNOL and MNOD so far: de may date from them
 
     def follow(self, record: Record) -> list[str]:
-        """Compare a record with the one before it; returns what is wrong, one sentence each."""
+        """Compare a record with the preceding record; returns the faults, one sentence each."""
         problems = self._check_sequence(record)
         problems += self._check_de(record)
         if self._queue is not None and not record.truncated:
@@ -86,7 +86,7 @@ class Chain:
         return problems
 
     def _check_taken(self, record: Record) -> None:
-        """Who left from behind others must have been requeued (affinity, cgroup): it may not have run."""
+        """A task that left from behind others must have been requeued (affinity, cgroup), because it could not run."""
         for q in record.seen:
             if q.tid != record.task.tid:
                 self._taken.pop(q.tid, None)

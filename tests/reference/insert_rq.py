@@ -3,7 +3,7 @@
 
 Sources: CSM Algorithm 1 (pred, dyn, csm, csm-bounded, csm-first), CCS Algorithm 1 (ccs), Monito §3 Algorithm 2 (sdca)
 and §2.2, §5.2, §5.3 (implicit, prio, dynamic). RQ[0] is the running task, `queue[j]` is RQ[j+1]; the bottom is
-the end of the list. Nothing is changed in place: a decision names what it did, and `apply` carries it out.
+the end of the list. Nothing is changed in place: a decision names its changes, and `apply` carries them out.
 
 >>> A, B = Task(1, mes=3), Task(2, mes=1)
 >>> insert_RQ([A, B], Task(3, parallel=True, mes=2), None, Env("pred", "wake"))
@@ -38,7 +38,7 @@ MES_ONE = 1 << 10  # mes and P are whole numbers of 1/1024
 
 
 class Task(NamedTuple):
-    """What insert_RQ may know of a task; the papers' names."""
+    """The inputs of insert_RQ about a task, by the papers' names."""
 
     tid: int
     parallel: bool = False  # CCS: UID = PARAL; CSM: mes != 0 (B-CSM-7)
@@ -54,7 +54,7 @@ class Task(NamedTuple):
 
 
 class Env(NamedTuple):
-    """What else a decision depends on."""
+    """The other inputs of a decision."""
 
     rule: str
     cause: str
@@ -67,7 +67,7 @@ class Env(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Where the task goes and who pays. Indexes are those of the queue before the insertion."""
+    """The place of the task, and the tasks that are charged. Indexes are those of the queue before the insertion."""
 
     position: int  # 0: ahead of all that is queued
     overtaken: tuple[int, ...]  # queue indexes whose de grew, in the order they were passed
@@ -100,7 +100,7 @@ def _csm_bounded(env: Env, q: Task, h: Task) -> bool:
 
 
 def _csm_first(env: Env, q: Task, h: Task) -> bool:
-    """Alg. 1 with l.17 before l.5: once memory does not fit, who faults less; among equals who has received more."""
+    """Alg. 1 with l.17 before l.5: under overload, fewer faults lead up; among equals, more received messages."""
     if not env.overloaded:
         return q.mes < h.mes
     return (h.flt, -h.rec) < (q.flt, -q.rec)  # B-CSM-6
@@ -111,9 +111,9 @@ def _ccs(env: Env, q: Task, h: Task) -> bool:
 
 
 def _rank(t: Task) -> int:
-    """Who goes ahead of whom when distributed tasks always have the highest priority (Monito §5.2).
+    """The order when distributed tasks always have the highest priority (Monito §5.2).
 
-    Of a job and ready, then local tasks on credit, then the others; one that waits would block.
+    First ready tasks of jobs, then local tasks on credit, then the others; a waiting task would block.
     """
     if t.parallel and not t.waiting:
         return 2
@@ -155,7 +155,7 @@ def _goes_on_top(env: Env, h: Task, running: Task | None) -> bool:
 
 
 def _walks(env: Env, h: Task) -> bool:
-    """Does h, not led to the top, look at the tasks ahead of it?"""
+    """Whether h, if not led to the top, looks at the tasks ahead."""
     if env.rule == "sdca":
         return _received(env, h)  # all else: "insert_RQ_bottom" (Alg. 2 l.3, Alg. 1 l.6)
     return env.rule in ("pred", "csm", "csm-bounded", "csm-first", "ccs", "prio")
@@ -188,7 +188,7 @@ def insert_RQ(
 
 
 def _insert_on_credit(queue: Sequence[Task], running: Task | None) -> Decision:
-    """A local task that slept more than it ran: behind its like, ahead of all others; nobody is charged."""
+    """A local task that slept more than it ran goes behind its like, ahead of all others; no task is charged."""
     like = [j for j, q in enumerate(queue) if q.credit]
     displaces = running is not None and not running.credit
     return Decision(like[-1] + 1 if like else 0, (), displaces, charged_running=False, bounded=False)
@@ -217,7 +217,7 @@ def apply(queue: Sequence[Task], task: Task, decision: Decision) -> list[Task]:
 
 
 def decided_by(env: Env, h: Task) -> str | None:
-    """Which mode decided about a parallel task (CSM §4.2): predictive, dynamic or csm; None under fifo and prio."""
+    """The mode that decided about a parallel task (CSM §4.2): predictive, dynamic or csm; None under fifo and prio."""
     if env.rule in ("fifo", "prio"):
         return None
     if env.rule in ("dyn", "sdca", "dynamic", "implicit"):

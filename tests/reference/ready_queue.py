@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A CPU with a ready queue, driven by the reference: insertions, dispatches, who waited for how long."""
+"""A CPU with a ready queue, driven by the reference: insertions, dispatches, waiting times."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ class ReadyQueue:
         self.running = self.queue.pop(0)
 
     def dispatch(self) -> Task | None:
-        """The running task leaves for good, the head of the queue runs. Returns the one that left."""
+        """The running task leaves for good, the head of the queue runs. Returns the task that left."""
         left, self.running = self.running, self.queue.pop(0) if self.queue else None
         return left

@@ -18,11 +18,11 @@ _NS_PER_MS = 1_000_000
 
 
 class BadRecord(Exception):
-    """What was read is not a decision record; one sentence."""
+    """The input is not a decision record; one sentence."""
 
 
 class Record(NamedTuple):
-    """One insertion as the kernel did it, or a put-back."""
+    """An insertion by the kernel, or a put-back."""
 
     cpu: int
     seq: int  # per CPU; gaps are lost records
@@ -36,8 +36,8 @@ class Record(NamedTuple):
     overtaken: tuple[int, ...]  # tids
     preempt: bool
     bounded: bool
-    gap: bool  # no key was left where it belongs: it may be further back
-    truncated: bool  # the queue was longer than what is recorded of it
+    gap: bool  # no key was left at its place: it may be further back
+    truncated: bool  # the queue was longer than its record
     comms: dict[int, str]
 
 
@@ -58,7 +58,7 @@ def _task(values: dict[str, Any]) -> Task:
 
 
 def from_json(values: dict[str, Any]) -> Record:
-    """One object of `ctl trace --json`. Raises BadRecord, which says what it lacks."""
+    """One object of `ctl trace --json`. Raises BadRecord, which names the missing part."""
     try:
         return _from_json(values)
     except KeyError as missing:

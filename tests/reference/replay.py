@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Replays recorded decisions of the kernel through the reference: `python -m tests.reference.replay FILE...`.
 
-Each decision is made again from what the record says the kernel saw; each queue is compared with the one
-that the decision before left. Exit status 0: all agree; 1: some do not; 2: usage; 3: all agree, but there are fewer
-than --at-least.
+Each decision is made again from its recorded inputs. Each queue is compared with the queue after the preceding
+decision. Exit status 0: all agree; 1: some do not; 2: usage; 3: all agree, but there are fewer than --at-least.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ def _expected(record: Record) -> tuple[int, list[int], bool, bool]:
 
 
 def mismatch(record: Record) -> str | None:
-    """How the kernel's decision differs from the reference's, for people; None if it does not.
+    """The difference of the kernel's decision from the reference's, in words; None if there is none.
 
-    Where the keys had run out the kernel's task may stand further back: that is counted, and no difference.
+    If the keys had run out, the kernel's task may stand further back: this is counted, and no difference.
     """
     kernel = record.position, sorted(record.overtaken), record.preempt, record.bounded
     reference = _expected(record)
@@ -100,7 +99,7 @@ class Replay:
         return bool(self.mismatches or self.disorders)
 
     def file(self, records: Iterable[Record]) -> Iterator[str]:
-        """Replay one recording; yields what is wrong, each with its place."""
+        """Replay a recording; yields the faults, each with its place."""
         self.files += 1
         chains: dict[int, Chain] = {}
         for number, record in enumerate(records, 1):

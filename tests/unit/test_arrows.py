@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Five floors, the highest first. A room knows rooms on its own floor or below.
+# Five floors, the highest first. A room imports rooms on its own floor or below.
 FLOORS = (
     ("cli", "process", "demo"),
     ("cluster", "jobs", "monitor"),
@@ -46,7 +46,7 @@ MODULES = modules()
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The modules of ctl/ that a file imports, wherever in it."""
+    """The modules of ctl/ that a file imports, at any place."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The examples in docstrings are run; those marked +SKIP need a kernel with a scheduler, or a virtual machine."""
+"""Run the examples in docstrings. Examples marked +SKIP need a kernel with a scheduler, or a virtual machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lines that ctl and the agent exchange: what is refused and in which words."""
+"""The lines that ctl and the agent exchange, and the sentences of refusals."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What test_cluster_slurm.py has done on node1 of vm/cluster: `python3 -m tests.vm.slurm_guest WHAT`."""
+"""The part of test_cluster_slurm.py on node1 of vm/cluster: `python3 -m tests.vm.slurm_guest WHAT`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LIMIT_S = 60.0
 
 
 def _on(node: str, command: str) -> str:
-    """Run a command on a node; what it printed."""
+    """Run a command on a node; returns its output."""
     return subprocess.run(["ssh", "-n", node, command], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _jobs() -> list[dict[str, tuple[str, str, str]]]:
-    """What `ctl jobs` knows, node by node: JID to where it comes from, state, why."""
+    """The jobs of `ctl jobs`, node by node: JID to origin, state, reason."""
     tables = [json.loads(_on(node, "ctl jobs --json")) for node in _NODES]
     return [{job["jid"]: (job["from"], job["state"], job["why"]) for job in table} for table in tables]
 
@@ -45,7 +45,7 @@ def _everywhere(jid: str, state: str) -> bool:
 
 
 def one_job() -> None:
-    """One agent is loaded before Slurm starts, the other after; a job is slowed by the other node's user."""
+    """One agent is loaded before Slurm starts, the other after; the other node's user slows a job."""
     subprocess.run(["mpicc.mpich", "-O2", "-o", "/root/hold", "/src/tests/progs/mpi_hold.c"], check=True)
     subprocess.run(["scp", "-q", "/root/hold", "node2:"], check=True)
     _on("node1", _LOAD)

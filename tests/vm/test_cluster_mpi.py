@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Ranks of real MPI jobs across two virtual machines are in their job's cgroup on both, and gone with it."""
+"""Ranks of real MPI jobs across two virtual machines are in their job's cgroup on both, and end with the job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READY = """
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    """Build what is missing first, so that no stage line gets into a test's output."""
+    """Build missing artefacts first, so that no stage line gets into a test's output."""
     subprocess.run([REPO / "vm" / "build"], check=True, capture_output=True)
 
 

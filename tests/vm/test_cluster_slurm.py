@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A job of Slurm on two virtual machines is one job, by its id, and both nodes know of it; Slurm's gangs take turns."""
+"""A job of Slurm on two virtual machines is one job, by its id, and both nodes know the job; Slurm's gangs take
+turns."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.vm
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    """Build what is missing first, so that no stage line gets into a test's output."""
+    """Build missing artefacts first, so that no stage line gets into a test's output."""
     subprocess.run([REPO / "vm" / "build"], check=True, capture_output=True)
 
 

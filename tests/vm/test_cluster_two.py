@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A cluster of two in one boot: an MPI job in its cgroup on both nodes; a local user of one slows it on both.
 
-What `just test` has of clusters of virtual machines; the other files of this directory have the rest.
+The part of `just test` on clusters of virtual machines; the other files of this directory have the rest.
 """
 
 from __future__ import annotations

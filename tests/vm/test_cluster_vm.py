@@ -31,7 +31,7 @@ def cluster(count: int, script: str, *options: str, stdin: bytes = b"") -> subpr
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    """Build what is missing first, so that no stage line gets into a test's output."""
+    """Build missing artefacts first, so that no stage line gets into a test's output."""
     subprocess.run([REPO / "vm" / "build"], check=True, capture_output=True)
     subprocess.run([REPO / "vm" / "run", "--", "true"], check=True, capture_output=True)
 

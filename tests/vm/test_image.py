@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What vm/build makes and what it refuses; nothing is booted but for the custom kernel."""
+"""The products of vm/build and its refusals; only the custom kernel is booted."""
 
 from __future__ import annotations
 

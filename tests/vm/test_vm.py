@@ -61,7 +61,7 @@ def assert_gone(token: str) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    """Build what is missing first, so that no test waits for it and no stage line gets into its output."""
+    """Build missing artefacts first, so that no test waits for them and no stage line gets into its output."""
     subprocess.run([REPO / "vm" / "build"], check=True, capture_output=True)
     assert vm("--", "true").returncode == 0
 
@@ -286,7 +286,7 @@ with Sensors() as sensors:
 
 @contextlib.contextmanager
 def pressing_a_key(path: Path, program: str) -> Iterator[IO[bytes]]:
-    """Run a Python program in a guest, press a key once it has said "ready"; what it says from then on."""
+    """Run a Python program in a guest, press a key once it prints "ready"; returns its output from then on."""
     with subprocess.Popen([RUN, "--monitor", path, "--timeout", "150", "--", "python3", "-c", program],
                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
@@ -321,7 +321,7 @@ with Client() as agent:
 
 
 def test_a_key_pressed_in_the_monitor_is_a_local_user(tmp_path: Path) -> None:
-    """From QEMU's keyboard to the quantum of jobs: nobody is there, then somebody is, by that key alone."""
+    """From QEMU's keyboard to the quantum of jobs: no user is present, then a user is, by this key alone."""
     with pressing_a_key(tmp_path / "monitor", _USER) as said:
         assert said.readline() == b"local user here: keyboard\n"
         assert said.readline() == b"0.5\n"

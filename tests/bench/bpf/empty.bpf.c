@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One callback that does nothing, called at every switch: what the insn tool
- * measures on it is the tool's own share of every figure it takes.
+ * One empty callback, called at every switch: the insn tool's figure for this callback is the tool's own share of every
+ * figure.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

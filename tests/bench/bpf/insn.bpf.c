@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How long one function takes, call by call: fentry notes the time, fexit adds up
- * what has passed since. The loader (progs/insn.c) opens this object once for every
- * function it measures, a scheduler's callback or one of the kernel's own. Meant for
- * functions that run with interrupts off, so that nothing else is counted.
+ * The duration of a function, call by call: fentry notes the time, fexit adds up the time since. The loader
+ * (progs/insn.c) opens this object once for every function it measures, a scheduler's callback or one of the kernel's
+ * own. Meant for functions that run with interrupts off, so that nothing else is counted.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

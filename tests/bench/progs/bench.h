@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the benchmark programs share: the clock, the kernel's count of context switches, and the way results are told. */
+/* Shared by the benchmark programs: the clock, the kernel's count of context switches, and the form of results. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -64,7 +64,7 @@ static inline int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* What the kernel does once in a while beside us falls into a few batches; the median knows nothing of it. */
+/* Occasional work of the kernel falls into a few batches, which do not change the median. */
 static inline double median(double *values, int n)
 {
 	qsort(values, n, sizeof(*values), by_value);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * latency US SAMPLES SECONDS HOGS [CGROUP.PROCS]: how late does a task run that
- * sleeps US microseconds at a time, beside HOGS processes that never sleep, those in
- * the given cgroup? Ends after SAMPLES sleeps or SECONDS. Prints ns of lateness.
+ * latency US SAMPLES SECONDS HOGS [CGROUP.PROCS]: the lateness of a task that sleeps US microseconds at a time, beside
+ * HOGS processes that never sleep, in the given cgroup. Ends after SAMPLES sleeps or SECONDS. Prints ns of lateness.
  */
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the four kernels have in common: a parallel job with a working set, which waits at a gate, checks its own result
- * and says what it took. Each of is.c, mg.c, cg.c and ep.c communicates as its namesake of the NAS benchmarks does; all
+ * Shared by the four kernels: a parallel job with a working set, which waits at a gate, checks its own result and
+ * prints its times. Each of is.c, mg.c, cg.c and ep.c communicates as its namesake of the NAS benchmarks does; all
  * compute with integers, which an emulated CPU does at a speed that does not depend on the values.
  *
  *	KERNEL KB ROUNDS WORK GATE JID [once]
  *
  * Every rank uses KB of memory, all of it in each of ROUNDS rounds; WORK scales the CPU time of a round. Once up, ranks
  * print "rank NODE PID" and sleep until the file GATE exists on their node. Then they enter the job JID, where there is an
- * agent, as `ctl run` does for a program that it starts, and allocate their memory. Both end with the run. So nothing but
- * the working set is the job's: a process's memory is charged where it was when it touched it, and the MPI library's pages
- * were before, and are locked. At the end rank 0 prints one JSON object: seconds since the gate opened, rounds, whether the
- * result was right, and summed over the ranks, since then, major faults, CPU seconds, and CPU seconds inside MPI calls,
- * where ranks that wait spin. When the gate is gone they wait for it anew; with "once" they end instead, as soon
- * as their run has.
+ * agent, as `ctl run` does for a program that it starts, and allocate their memory. Both end with the run. So only the
+ * working set belongs to the job: memory is charged to the cgroup in which the process first touches it. The MPI
+ * library's pages were touched before, and are locked. At the end rank 0 prints one JSON object: seconds since the gate
+ * opened, rounds, whether the result was right, and summed over the ranks, since then, major faults, CPU seconds, and
+ * CPU seconds inside MPI calls, where ranks that wait spin. When the gate is gone they wait for it anew; with "once"
+ * they end instead, as soon as their run has.
  */
 #include <fcntl.h>
 #include <mpi.h>

@@ -15,7 +15,7 @@ __all__ = ["Mutant", "mutants"]
 
 
 class Mutant(NamedTuple):
-    """One faulty version."""
+    """A faulty version of the header."""
 
     function: str
     line: str  # as it stands in the header

@@ -41,7 +41,7 @@ MODE_STATS = {"STAT_MODE_PRED": "predictive", "STAT_MODE_DYN": "dynamic", "STAT_
 
 
 class Case(NamedTuple):
-    """One insertion to decide."""
+    """An insertion to decide."""
 
     queue: tuple[Task, ...]  # head first, the task itself not in it
     task: Task
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a native build decided, and what it says of the mode and of the rule."""
+    """The decision of a native build, with its mode and rule."""
 
     decision: Decision
     mode: str | None
@@ -198,7 +198,7 @@ class Batch:
 
 
 class Native:
-    """One compiled version of insert_rq.h."""
+    """A compiled version of insert_rq.h."""
 
     def __init__(self, ffi: Any, run: Any, lib: Any) -> None:
         self.ffi, self.lib, self.run = ffi, lib, run

@@ -38,7 +38,7 @@ def expected(case: Case) -> Answer:
 
 
 def differences(asked: Sequence[Case], answers: Sequence[Answer]) -> list[str]:
-    """What the native side answers otherwise than the reference, for people."""
+    """The differences of the native side's answers from the reference, in words."""
     return [
         f"{case}\n  native    {answer}\n  reference {expected(case)}"
         for case, answer in zip(asked, answers, strict=True)
@@ -147,7 +147,7 @@ def P(tid: int, **values: int) -> Task:
             [2, 9, 3],
             False,
         ),
-        # csm-first: who thrashes stays, whatever it received; messages decide between those that fault alike
+        # csm-first: a thrashing task stays, whatever it received; messages decide between tasks with equal faults
         ([P(2, flt=5), P(3, flt=6)], P(9, rec=9, flt=9), P(1), Env("csm-first", "wake", True), [2, 3, 9], False),
         ([P(2, flt=5), P(3, flt=6)], P(9, rec=1, flt=5), P(1), Env("csm-first", "wake", True), [9, 2, 3], False),
         ([P(2), P(3, rec=1)], P(9, rec=1), P(1), Env("csm-first", "wake", True), [2, 3, 9], False),
@@ -164,7 +164,7 @@ def P(tid: int, **values: int) -> Task:
             True,
         ),
         ([P(2), L(3)], L(9), L(1, credit=True), Env("fifo", "credit"), [9, 2, 3], False),
-        # prio: behind its like, ahead of local tasks whatever their de, which does not grow
+        # prio: behind tasks of jobs, ahead of local tasks with any de, which does not grow
         ([P(2), L(3, de=9), L(4)], P(9), P(1), Env("prio", "wake"), [2, 9, 3, 4], False),
         ([L(3, credit=True), L(4)], P(9), L(1, de=9, credit=True), Env("prio", "expire"), [9, 3, 4], True),
         ([L(3), P(4, waiting=True)], P(9), P(1, waiting=True), Env("prio", "message"), [9, 3, 4], True),
@@ -173,7 +173,7 @@ def P(tid: int, **values: int) -> Task:
         ([P(2), L(3, credit=True), L(4)], L(9, credit=True), L(1), Env("prio", "credit"), [2, 3, 9, 4], False),
         ([L(4)], L(9, credit=True), L(1), Env("prio", "credit"), [9, 4], True),
         ([L(4)], L(9, credit=True), P(1), Env("prio", "credit"), [9, 4], False),
-        # implicit: a message leads up only whoever slept or waited for it
+        # implicit: a message leads up only a task that slept or waited
         ([P(2, de=9)], P(9, rec=1), P(1), Env("implicit", "wake"), [9, 2], True),
         ([P(2)], P(9, rec=1), P(1), Env("implicit", "expire"), [2, 9], False),
         ([P(2)], P(9), P(1), Env("implicit", "wake"), [2, 9], False),

@@ -19,9 +19,9 @@ from .test_insert_rq import differences
 _CASES = 20_000  # of the 10^5 that test_bulk compares: the same seed, so the same ones first
 _CHUNK = 1_000
 
-# A fault that changes nothing: a walk on which nobody may be passed ends at the tail it began at. Under dyn, dynamic,
-# implicit and fifo sched_cond passes nobody, and under sdca a task without messages has more than nobody.
-# Anything else that slips through is a hole in the comparison.
+# A fault without effect: a walk that may pass no task ends at the tail where it began. Under dyn, dynamic, implicit and
+# fifo sched_cond passes no task; under sdca a task without messages has more messages than no task. Anything else that
+# slips through is a hole in the comparison.
 EQUIVALENT = Counter(
     {("insert_plan", "return rule_has(env->rule, walks) ? PLAN_WALK : PLAN_TAIL;", "PLAN_TAIL -> PLAN_WALK"): 1}
 )
@@ -43,7 +43,7 @@ def _caught(faulty: Native, chunks: list[tuple[Batch, bytes]]) -> bool:
 
 
 def _caught_apart(faulty: Native, chunks: list[tuple[Batch, bytes]]) -> bool:
-    """_caught in a process of its own: a fault may be a wild pointer, and to crash is to be caught."""
+    """_caught in a process of its own: a fault may be a wild pointer, and a crash counts as caught."""
     child = os.fork()
     if not child:
         status = 2

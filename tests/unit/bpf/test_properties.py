@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the papers promise of insert_RQ, shown on the native build: bounds on overtaking, waiting and work."""
+"""The papers' promises about insert_RQ, shown on the native build: bounds on overtaking, waiting and work."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_order_of_the_others_is_kept_and_de_grows_by_one_at_most(case: Case) -> 
 
 
 def test_nobody_is_passed_who_may_not_be() -> None:
-    """Those between the place taken and the one come from are exactly those charged, on every walk."""
+    """On every walk exactly the tasks between the old and the new place are charged."""
     asked = [case for case in bulk(20_000, seed=2) if case.env.cause != "credit"]
     walked = 0
     for case, answer in zip(asked, native.real().answers(asked), strict=True):
@@ -69,7 +69,7 @@ def test_fifo_when_nothing_distinguishes(rule: str, overloaded: bool) -> None:
 @pytest.mark.parametrize("overloaded", [False, True])
 @pytest.mark.parametrize("rule", CHARGED)
 def test_de_never_above_mno_and_looks_are_amortised(rule: str, overloaded: bool) -> None:
-    """Whatever the length of the queue, one insertion looks at MNO + 1 tasks on average."""
+    """One insertion looks at MNO + 1 tasks on average, for any length of the queue."""
     reached = set()
     for seed, (mnol, mnod) in enumerate([(1, 1), (1, 3), (2, 2), (3, 1)] * 3):
         rng, cpu, env = random.Random(seed), ReadyQueue(native.decide), _env(rule, overloaded, mnol=mnol, mnod=mnod)
@@ -90,10 +90,10 @@ def test_de_never_above_mno_and_looks_are_amortised(rule: str, overloaded: bool)
 
 
 def _flood(rule: str, overloaded: bool, mnol: int, ahead: int, limit: int) -> int | None:
-    """How many tasks run before a local one that arrives behind `ahead` others, while messages pour in?
+    """The number of tasks that run before a local task that arrives behind `ahead` others, while messages pour in.
 
-    Each task that runs is followed by three arrivals with messages, the worst a rule can be given.
-    None: not within the limit.
+    Three arrivals with messages follow each running task, which is the worst case for a rule. None: not within the
+    limit.
     """
     rng = random.Random(ahead * 100 + mnol)
     env = _env(rule, overloaded, mnol=mnol)
@@ -119,9 +119,10 @@ def _flood(rule: str, overloaded: bool, mnol: int, ahead: int, limit: int) -> in
 @pytest.mark.parametrize("overloaded", [False, True])
 @pytest.mark.parametrize("rule", CHARGED)
 def test_starvation_bound(rule: str, overloaded: bool) -> None:
-    """A local task waits for the running one, those ahead and MNOL that pass it; no flood adds to that.
+    """A local task waits for the running task, the tasks ahead and MNOL passing tasks; no flood of messages adds to
+    this.
 
-    A task that displaces the running one has passed the local task first, so it is one of the MNOL.
+    A task that displaces the running task has passed the local task first, so it counts among the MNOL tasks.
     """
     for mnol in (1, 2, 5):
         for ahead in (0, 1, 10, 50):
@@ -137,12 +138,12 @@ def test_starvation_bound_is_tight() -> None:
 
 @pytest.mark.parametrize(("rule", "overloaded"), [("dyn", False), ("csm", True)])
 def test_top_has_no_bound(rule: str, overloaded: bool) -> None:
-    """What the papers' Dynamic mode does to a local task as printed (B-CSM-5); csm-bounded is the cure."""
+    """The papers' Dynamic mode as printed starves a local task (B-CSM-5); csm-bounded is the cure."""
     assert _flood(rule, overloaded, mnol=2, ahead=0, limit=200) is None
 
 
 def _passed_under_prio(ahead: int, starved_after: int, arrivals: int) -> int:
-    """How many tasks run before a local one under prio, that counts as starved after so many have?"""
+    """The number of tasks that run under prio before a local task that counts as starved after so many tasks."""
     cpu, env, ran = ReadyQueue(native.decide), _env("prio"), 0
     for tid in range(ahead + 1):
         cpu.insert(Task(2 + tid, True), env)
@@ -161,7 +162,8 @@ def _passed_under_prio(ahead: int, starved_after: int, arrivals: int) -> int:
 
 
 def test_prio_is_bounded_by_time_alone() -> None:
-    """Whoever has been queued for too long runs after those that are ahead of it then, and nobody else (B-MO-14)."""
+    """A task that has been queued for too long runs after the tasks that are ahead of it then, and no others
+    (B-MO-14)."""
     for ahead in (0, 1, 10):
         for starved_after in (1, 5, 20):
             for arrivals in (1, 2):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Up to 4 nodes and 3 jobs, anything in any order: events lost, doubled, overtaken, nodes restarted, clocks apart.
 
-Whatever happened, once the network carries messages again all nodes agree on every job, and on what the rule says
-computed here from all wants at once; and once it carries none, no node keeps a job stopped for another.
+Random histories of a network. Once the network carries messages again, all nodes agree on every job, and with the rule
+computed from all wants at once. Once the network carries no messages, no node keeps a job stopped for another node.
 
 COSCHED_RUNS sets the number of runs, 10,000 take two minutes: COSCHED_RUNS=10000 just test-unit -k any_order
 """
@@ -26,7 +26,7 @@ _jid = st.sampled_from(JIDS)
 
 
 class Host:
-    """A node: its machine, which restarts with it, and its jobs and clock, which do not."""
+    """A node: its machine, which restarts with the node, and its jobs and clock, which do not restart."""
 
     def __init__(self, name: str, clock: float) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class Cluster(RuleBasedStateMachine):
         return self.hosts[number % len(self.hosts)]
 
     def send(self, host: Host) -> None:
-        """Hand what a node has to say to the network, which takes it to those who hold the job."""
+        """Hand a node's events to the network, which takes them to the holders of the job."""
         for event in host.machine.events():
             self.history.append(event)
             self.flying += [(other, event) for other in self.hosts if other is not host and event.jid in other.held]
@@ -143,7 +143,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 100), copies=st.integers(0, 2))
     def message(self, which: int, copies: int) -> None:
-        """One of those on their way, in any order: lost, delivered, or delivered and still on its way."""
+        """A message on its way, in any order: lost, delivered, or delivered and still on its way."""
         if self.flying:
             host, event = self.flying.pop(which % len(self.flying))
             if copies:
@@ -201,7 +201,7 @@ class Cluster(RuleBasedStateMachine):
             assert steps < 2000, "they never stop talking"
 
     def replay(self) -> None:
-        """All that was ever sent by those who hold the job, again, the newest first: nobody is moved."""
+        """All messages of the holders again, the newest first: no state changes."""
         before = [(host.name, jid, host.state(jid)) for host in self.hosts for jid in sorted(host.held)]
         holders = {(host.name, jid) for host in self.hosts for jid in host.held}
         for event in reversed(self.history):

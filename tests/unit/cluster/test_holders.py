@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may speak of a job: what a node says before its record is read waits, and nothing it says later overtakes it."""
+"""The right to speak of a job: a message before its sender's record is read waits, and later messages do not overtake
+it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def _holders() -> Holders:
 
 
 def test_words_of_a_node_are_heard_in_their_order() -> None:
-    """A user who has gone before it was known that the node may say that there is one: both are heard."""
+    """A user who goes before the node's record is read: both events are handled."""
     holders = _holders()
     came, went, again = _event(1, Kind.LOCAL_U), _event(2, Kind.NO_LOCAL), _event(3, Kind.LOCAL_U)
     assert not holders.may_speak(came)
@@ -48,5 +49,5 @@ def test_words_of_a_node_are_heard_in_their_order() -> None:
 
 
 def test_a_node_takes_back_its_words_without_a_record() -> None:
-    """As it does on the way out, when its record is gone."""
+    """A leaving node takes back its messages after its record is gone."""
     assert _holders().may_speak(_event(1, Kind.NO_LOCAL))

@@ -38,7 +38,7 @@ def state(machine: Machine, jid: str = "7") -> State:
 
 
 def pass_on(machines: Iterable[Machine], now: float) -> list[Event]:
-    """Deliver everything to everybody until nobody has more to say; returns what was sent."""
+    """Deliver all messages to all nodes until no node has an event to send; returns the sent messages."""
     sent: list[Event] = []
     machines = list(machines)
     while waiting := [event for machine in machines for event in machine.events()]:
@@ -223,7 +223,7 @@ def test_ccs_43_crossing_stops_stop_the_lowest_jid_on_both() -> None:
 
 
 def test_three_nodes_in_a_circle_settle() -> None:
-    """B-CCS-11: each stops one of two jobs, and no two nodes hold the same two; pairwise rules chase for ever."""
+    """B-CCS-11: each node stops one of two jobs, and no two nodes hold the same pair; pairwise rules chase for ever."""
     nodes = [Machine(name, 1) for name in ("n1", "n2", "n3")]
     jobs = [("1", "2"), ("2", "3"), ("3", "1")]
     for machine, held in zip(nodes, jobs, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Founding a cluster, inviting and joining: files, refusals, and who gets which secrets."""
+"""Founding a cluster, inviting and joining: files, refusals, and the secrets that each node gets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What may come over the network, and what becomes of the rest: each reason to drop a message, and any bytes at all."""
+"""Messages from the network: accepted messages, each reason to drop a message, and arbitrary bytes."""
 
 from __future__ import annotations
 

@@ -24,5 +24,5 @@ def test_faults_are_told() -> None:
     assert readings.faults(page, {known: {"bpf/insert_rq.h"}, unknown: {"a.py"}}) == [
         f"{unknown} is cited in a.py and has no row"
     ]
-    assert len(readings.faults(page, {})) == 2, "nobody cites it, and so the column is wrong"
+    assert len(readings.faults(page, {})) == 2, "no file cites it, and so the column is wrong"
     assert readings.faults(page, {known: {"other.h"}}) == ["the last column is out of date: run `just readings`"]

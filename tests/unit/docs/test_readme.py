@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text()
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-# Sentences that nobody could read: a word of each is cut in two, so that this file has none of them.
+# Unreadable sentences of earlier texts. A word of each is cut in two, so that this file has none of them.
 RIDDLES = (
     "that they need wait no " "longer it does not",
     "is above half of the node's memory is only " "spared",

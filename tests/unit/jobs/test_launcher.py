@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ctl/jobs/launch: whatever mpiexec hands to its ssh runs over there as before, but below `ctl run`."""
+"""ctl/jobs/launch: a command that mpiexec hands to its ssh runs on the other node unchanged, but below `ctl run`."""
 
 from __future__ import annotations
 

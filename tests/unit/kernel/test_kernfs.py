@@ -20,7 +20,7 @@ def test_file_that_comes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_memory_is_in_bytes_and_counts_are_counts() -> None:
-    """As /proc/meminfo says it."""
+    """A file in the form of /proc/meminfo."""
     found = {}
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, value, *unit = line.replace(":", " ").split()
@@ -32,7 +32,7 @@ def test_memory_is_in_bytes_and_counts_are_counts() -> None:
 
 
 def test_lines_of_name_and_number(tmp_path: Path) -> None:
-    """A cgroup's file; one that is not there is told as ever."""
+    """A cgroup's file; a missing file raises the usual error."""
     (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
     assert kernfs.keyed(tmp_path / "cgroup.events") == {"populated": 1, "frozen": 0}
     (tmp_path / "empty").write_text("")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What libbpf 1.7 prints when a load fails, in one sentence each. The texts are libbpf's own."""
+"""The messages of libbpf 1.7 about failed loads become one sentence each. The texts are libbpf's own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which messages are left lying, from sweep to sweep."""
+"""Messages left unread, from sweep to sweep."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ top.run(fetch, interval=0.2)
 
 
 class Terminal:
-    """A child with `ctl top` on a pseudo-terminal, and what it wrote."""
+    """A child with `ctl top` on a pseudo-terminal, and its output."""
 
     def __init__(self, columns: int = 80, lines: int = 24) -> None:
         code = _CHILD.format(repository=str(REPOSITORY), tests=str(Path(__file__).parent))
@@ -114,7 +114,7 @@ class Terminal:
         fcntl.ioctl(self.main, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def until(self, pattern: str, seconds: float = 20.0) -> str:
-        """Read until the pattern comes; returns what was read since the last call."""
+        """Read until the pattern comes; returns the output since the last call."""
         read, end = "", time.monotonic() + seconds
         while not re.search(pattern, read):
             assert time.monotonic() < end, f"no {pattern!r} in {read[-3000:]!r}"

@@ -12,7 +12,7 @@ __all__ = ["draw", "job", "many", "queue_of", "task", "view"]
 
 
 def task(tid: int, comm: str = "rank", jid: str | None = "large", de: int = 0, **known: Any) -> Task:
-    """A task of job `jid`, a local one where that is None."""
+    """A task of job `jid`; None: a local task."""
     made: Task = {
         "tid": tid,
         "comm": comm,

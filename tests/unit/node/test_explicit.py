@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Slots by the clock: where a moment lies in them, and what is made of what a job felt of them."""
+"""Slots by the clock: the slot of a moment, and the evaluation of the stops that a job felt."""
 
 from __future__ import annotations
 

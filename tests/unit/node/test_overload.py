@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The overload rule on made-up memory states: what turns it on, what does not, what it takes to turn off."""
+"""The overload rule on made-up memory states: the causes that turn it on, others that do not, and its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FULL = replace(EASE, mem_available=GIB // 100, swap_free=GIB // 2)  # Mem is 1.5
 
 
 def run(state: State, base: Sample, seconds: int, refaults_s: float = 0, stall: float = 0) -> State:
-    """One sample per second, with these rates, after the state's last one."""
+    """One sample per second, with these rates, after the state's last sample."""
     for _ in range(seconds):
         last = state.last or replace(base, at=0.0)
         state = decide(

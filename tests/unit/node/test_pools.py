@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Limits of the jobs' memory are written when they change, and again later, should somebody have lifted them."""
+"""Limits of the jobs' memory are written when they change, and again later, in case others lifted them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ctl.node import pools
 
 
 class _Cgroups(JobCgroups):
-    """Notes what is set; one job, which uses nothing."""
+    """Notes the settings; one job, which uses no memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class _Cgroups(JobCgroups):
         return self.used
 
     def said(self) -> list[tuple[object, ...]]:
-        """What was set since this was asked."""
+        """The settings since the last call."""
         found, self.set = self.set, []
         return found
 
 
 class _Process:
-    """What was read back of its memory, and how much is free, bytes."""
+    """Bytes read back for the job, and free bytes."""
 
     def __init__(self) -> None:
         self.read: list[tuple[int, int]] = []
@@ -73,7 +73,7 @@ def test_limits_are_written_when_they_change_and_again_later(monkeypatch: pytest
 
 
 def test_protection_of_a_job_that_goes_on_comes_back_at_once() -> None:
-    """A stopped one has none, and that is said once."""
+    """A stopped job has no protection, which is written once."""
     cgroups = _Cgroups()
     kept = pools.Pools(cgroups)
     kept.limit(["a"], 32, 64, False)
@@ -117,7 +117,7 @@ def test_what_finds_no_room_at_first_is_read_back_as_room_comes(process: _Proces
 
 
 def test_no_more_is_read_back_than_jobs_are_held_to(process: _Process) -> None:
-    """What came back above that would push out what another job uses."""
+    """More pages would push out pages that another job uses."""
     process.free = 1 << 30
     cgroups = _Cgroups()
     kept = pools.Pools(cgroups)
@@ -133,7 +133,7 @@ def test_no_more_is_read_back_than_jobs_are_held_to(process: _Process) -> None:
 
 
 def test_reading_back_ends_when_the_job_is_stopped_and_after_a_while(process: _Process) -> None:
-    """It may lie in swap for good what nobody needs."""
+    """Pages that no task needs may lie in swap for ever."""
     kept = pools.Pools(_Cgroups())
     kept.stop("a")
     kept.go_on("a")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set_Memory's rule: who is stopped and when, who goes on and when; that every stop ends."""
+"""Set_Memory's rule: which jobs stop and go on, and when; every stop ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The social contract's arithmetic: W, quanta, the multiprogramming level, shares; and who is a local user."""
+"""The social contract's arithmetic: W, quanta, the multiprogramming level, shares; and the verdict on a local user."""
 
 from __future__ import annotations
 

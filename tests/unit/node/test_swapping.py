@@ -14,7 +14,7 @@ from ctl.node.swapping import Swapping
 
 @pytest.fixture
 def counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
-    """What the kernel counts, to be changed; reads took 0.2 ms each."""
+    """The kernel's counters, for changes by the test; reads took 0.2 ms each."""
     found = dict.fromkeys(("workingset_refault_anon", "pswpin", "pgsteal_kswapd", "pgsteal_direct"), 1000)
     monkeypatch.setattr(sysinfo, "vmstat", lambda: dict(found))
     monkeypatch.setattr(sysinfo, "swap_read_s", lambda: found["pswpin"] * 2e-4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Policies and knobs: what is accepted, what is refused and how that is said, and what the kernel gets."""
+"""Policies and knobs: accepted values, refusals with their sentences, and the kernel's fields."""
 
 from __future__ import annotations
 

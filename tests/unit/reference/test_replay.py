@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The replay of recorded decisions: what is right passes, and each thing that can be wrong is told."""
+"""The replay of recorded decisions: right records pass, and each possible fault is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _t(task: Task) -> Object:
 
 
 def _object(seq: int, env: Env, task: Task, cpu: ReadyQueue, position: int) -> Object:
-    """What a kernel would record ahead of an insertion, the answer still open."""
+    """The record of a kernel ahead of an insertion, without the answer."""
     return {
         "cpu": 0,
         "seq": seq,
@@ -115,7 +115,7 @@ def test_a_right_recording(rule: str, tmp_path: Path) -> None:
 
 
 def _busy(objects: list[Object]) -> int:
-    """Index of a record after which the queue is found again with at least two others in it."""
+    """Index of a record after which the queue has at least two other tasks."""
     return next(
         j
         for j, (a, b) in enumerate(itertools.pairwise(objects))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A decision that a simulator's engine has logged, and what the papers in plain Python say of it."""
+"""A decision logged by a simulator's engine, compared with the papers in plain Python."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _situation(d: Any, rule: str) -> tuple[list[Task], Task, Task | None, Env]:
 
 
 def decided(d: Any, rule: str) -> Decision:
-    """What the reference decides in the situation of a struct sim_decision."""
+    """The reference's decision in the situation of a struct sim_decision."""
     return insert_RQ(*_situation(d, rule))
 
 
 def problem(d: Any, rule: str) -> str | None:
-    """What the engine did otherwise than the reference in this struct sim_decision, if anything."""
+    """The engine's differences from the reference in this struct sim_decision, if any."""
     queue, task, running, env = _situation(d, rule)
     said = insert_RQ(queue, task, running, env)
     # the reference names who is charged: nobody is by a task that goes to the top, or by sleeper credit

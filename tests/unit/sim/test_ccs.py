@@ -39,7 +39,7 @@ def _one_node(load_: float, jobs: int, **changes: object) -> tuple[float, float,
 
 @pytest.mark.parametrize("load_", [0.3, 0.6])
 def test_small_quanta_share_the_processor(load_: float) -> None:
-    """M/G/1-PS: E[T] = E[S] / (1 - rho), whatever the programs."""
+    """M/G/1-PS: E[T] = E[S] / (1 - rho), for all programs."""
     service, _, busy, response = _one_node(load_, 80_000, quantum_ms=1)
     assert busy == pytest.approx(load_, rel=0.02)
     assert response == pytest.approx(service / (1 - busy), rel=0.01)
@@ -148,7 +148,7 @@ def test_messages_take_their_time() -> None:
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("share_l", [0.25, 0.5, 1.0])
 def test_the_share_of_a_busy_local_task_is_one_in_one_plus_m_l(m: int, share_l: float) -> None:
-    """B-CCS-15: beside m parallel tasks that never wait, whatever L says."""
+    """B-CCS-15: beside m parallel tasks that never wait, for any L."""
     values = MODEL.complete({"nodes": 1, "now": "C(0)", "locals": 1, "users": "busy", "share_l": share_l, "mpl": 3,
                              "size_from": 1, "size_to": 1, "stay_short_min": 1e5, "stay_long_min": 1e5})  # fmt: skip
     jobs = [Job(0.0, 1e6, 100, 1, 0) for _ in range(m)]

@@ -2,7 +2,7 @@
 """The rules in the engine of model ccs against the project's own in Python, on random cases.
 
 Set_Quantum and Set_Memory against ctl/node, the events' state machine against ctl/cluster/machine.py, insert_RQ
-against tests/reference. A rule that is changed on one side alone is told here.
+against tests/reference. The tests fail if a rule changes on one side alone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Job logs in the Standard Workload Format: what is read, what is refused, and that writing loses nothing."""
+"""Job logs in the Standard Workload Format: reading, refusals, and writing without loss."""
 
 from __future__ import annotations
 
