@@ -104,7 +104,7 @@ def _pmem_mb(machine: Machine) -> int:
 
 
 def _memory(machine: Machine) -> str:
-    """Return the memory of the emulated machine: the guest's own, what its swap device holds, page tables for pmem."""
+    """Return the memory of the emulated machine: the guest's own, its swap device, page tables for pmem."""
     own = machine.memory + machine.swap + machine.swap // 50 + _pmem_mb(machine) // 48
     return f"{own}M,maxmem={own + _pmem_mb(machine) + 4096}M" if machine.pmem else f"{own}M"
 

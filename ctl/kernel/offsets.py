@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Offsets of fields inside the running kernel's structs, by path: what a probe on opaque pointers needs.
+"""Offsets of fields inside the running kernel's structs, by path, for probes on opaque pointers.
 
 >>> field_offset("sock.sk_receive_queue.qlen")  # doctest: +SKIP
 208

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters turned into rates: what the kernel counted between two looks, per second.
+"""Counters turned into rates: the kernel's counts between two looks, per second.
 
 A look happens only when a reader asks. Each answer covers the newest interval between two looks that were at least
 MIN_INTERVAL and at most MAX_INTERVAL apart.

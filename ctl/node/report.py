@@ -42,7 +42,7 @@ class Report:
     # overload and memory
 
     def overload(self) -> dict[str, Any]:
-        """The knob, the agent's verdict, what the scheduler acts on, and the numbers behind it."""
+        """The knob, the agent's verdict, the scheduler's value, and the numbers behind the verdict."""
         state, mode = self._agent.memory.state, self._agent.settings.word("overload")
         mem, limit = overload.mem_and_limit(state.last) if state.last else (None, None)
         return {

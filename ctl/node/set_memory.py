@@ -83,7 +83,7 @@ class Epoch:
 
     @property
     def used(self) -> int:
-        """Mem_Paral: what the jobs need that run now, bytes."""
+        """Mem_Paral: the need of the running jobs, bytes."""
         return sum(job.need for job in self.jobs if not job.stopped)
 
 

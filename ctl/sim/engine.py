@@ -24,7 +24,7 @@ class EngineRun:
     """
 
     def __init__(self, engine: Engine, sim: Any) -> None:
-        """`sim`: what the engine's sim_new() returned. Raises CoschedError if that was nothing."""
+        """`sim`: the return value of the engine's sim_new(). Raises CoschedError if that was nothing."""
         self.engine, self._sim = engine, sim
         if sim == engine.ffi.NULL:
             raise CoschedError("there is not enough memory for this simulation", FAILED)

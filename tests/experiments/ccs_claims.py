@@ -65,7 +65,7 @@ Found = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A row of the claims' table: what the paper says, what would reproduce it, and how that is found."""
+    """A row of the claims' table: the paper's claim, the condition for "reproduced", and the test."""
 
     id: str
     says: str

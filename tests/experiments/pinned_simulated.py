@@ -57,7 +57,7 @@ def simulated(workload: Sequence[Work], policy: str) -> list[End]:
 
 
 def gaps_s(workload: Sequence[Work]) -> dict[str, list[float]]:
-    """By job: what its tasks compute between two messages, until they have had all they asked for."""
+    """By job: the computations of its tasks between two messages, until the tasks have all their CPU time."""
     found = {}
     with Simulation("rr", MODEL.complete(parameters(workload)), _SEED, jobs(workload)) as simulation:
         for number, work in enumerate(workload):

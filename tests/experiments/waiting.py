@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`just experiment waiting`: what a rank that waits costs, with its waiting seen by the scheduler and not.
+"""`just experiment waiting`: the cost of a waiting rank, if the scheduler notices the waiting and if not.
 
 Two ranks, on two machines with one CPU each or on one of them, beside a busy local task: round trips, and CPU time of a
 rank that waits 3 s for a message. Guests run in real time, so figures hold for a host that does nothing else.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The benchmark `local` of CCS §5: a user at a workstation, who alternates CPU activity with interactivity.
+ * The benchmark `local` of CCS §5: a user at a workstation that alternates CPU activity with interactivity.
  *
  *	local_user PERIOD-MS LOOPS KB PAGES CYCLES HOST SENT RECEIVED
  *	local_user calibrate

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The papers in plain Python, written from them and not from bpf/: what the kernel side is held against."""
+"""The papers in plain Python, written from the papers and not from bpf/: the reference for the kernel side."""

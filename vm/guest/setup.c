@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A program that runs before the command: what makes a guest a node of a cluster. */
+/* Run a program before the command; it makes a guest a node of a cluster. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@ from ctl.sim.params import Parameter, Value, by_name
 __all__ = ["PARAMETERS", "TRIALS", "check"]
 
 TRIALS = {"fig3": 5, "stop": 4}
-"""Trials with jobs that are given, and their nodes (trials.py)."""
+"""Trials with given jobs, and their nodes (trials.py)."""
 
 
 def _of_knob(name: str) -> Value:
@@ -27,7 +27,7 @@ _ON = ("policy", "on", "off")
 _P = Parameter
 PARAMETERS = by_name(
     _P("now", "C(.15)", "", 0, 0, "the cluster: its nodes' weights and memories", "CCS T. 1, B-CCS-20", tuple(NOWS)),
-    _P("nodes", 16, "nodes", 1, 64, "of these, in the table's proportions, fastest first", "CCS T. 1"),
+    _P("nodes", 16, "nodes", 1, 64, "nodes of the cluster, in the table's proportions, fastest first", "CCS T. 1"),
     _P("workload", "COM_M", "", 0, 0, "the parallel jobs' programs, uniform", "CCS T. 3", tuple(WORKLOADS)),
     _P("jobs", 48, "jobs", 0, 1_000_000, "parallel jobs of a replication", "CCS §5"),
     _P("mit_s", 10.0, "s", 1e-6, 1e9, "mean time between two jobs' arrivals", "D.6 default: the queue is never empty"),
@@ -49,49 +49,49 @@ PARAMETERS = by_name(
     _P("stay_short", 0.6, "", 0, 1, "P(first phase)", "CCS §5"),
     _P("cycle_ms", 200.0, "ms", 1e-2, 1e6, "a local task's CPU burst and wait, mean of both together",
        "default: a key pressed, a page read"),
-    _P("idle_s", 60.0, "s", 0, 1e6, "a user who is gone is taken to be there for so long", "CCS §4.4, B-CCS-18"),
+    _P("idle_s", 60.0, "s", 0, 1e6, "time for which a gone user still counts as present", "CCS §4.4, B-CCS-18"),
     _P("share_l", _of_knob("share_l"), "", 0, 1, "L", "CCS §3.2, §5.1"),
     _P("quantum_ms", 210.0, "ms", 1, 1e5, "Def_Q of the operating system", "CCS §5.1"),
-    _P("quantum", "policy", "", 0, 0, "Set_Quantum; policy: as its row in ctl/policy.py says", "CCS Alg. 2", _ON),
+    _P("quantum", "policy", "", 0, 0, "Set_Quantum; policy: the policy's row decides", "CCS Alg. 2", _ON),
     _P("memory", "policy", "", 0, 0, "Set_Memory; likewise", "CCS Alg. 3", _ON),
     _P("events", "policy", "", 0, 0, "Sending_Events and Receiving_Events; likewise", "CCS §4.3", _ON),
-    _P("epoch_ms", float(_of_knob("epoch_ms")), "ms", 1, 1e6, "an epoch lasts no longer", "default: the knob epoch_ms"),
+    _P("epoch_ms", float(_of_knob("epoch_ms")), "ms", 1, 1e6, "the longest epoch", "default: the knob epoch_ms"),
     _P("event_ms", 1.0, "ms", 0, 1e5, "latency of an event", "D.6 default:"),
-    _P("jitter_ms", 0.0, "ms", 0, 1e5, "added to it, uniform from 0; events may pass each other", "D.6 default:"),
+    _P("jitter_ms", 0.0, "ms", 0, 1e5, "additional delay, uniform from 0; events may pass each other", "D.6 default:"),
     _P("loss", 0.0, "", 0, 1, "P(an event is lost)", "D.6 default:"),
-    _P("lease_s", 9.0, "s", 0.1, 60, "how long what a node says holds, unless said again",
+    _P("lease_s", 9.0, "s", 0.1, 60, "how long an event holds without repetition",
        "B-CCS-12 default: the relay's"),
     _P("credit", "off", "", 0, 0, "a local task with more than a quantum left goes ahead when it wakes",
        "B-CCS-5, B-CCS-31 default: as printed", ("off", "on")),
     _P("mnol", _of_knob("mnol"), "overtakes", 0, 64, "overtakes a local task may suffer", "CCS §4.1"),
     _P("mnod", _of_knob("mnod"), "overtakes", 0, 64, "overtakes a parallel task may suffer", "CCS §4.1"),
     _P("p", _of_knob("p"), "", 0, 1, "weight of the past in mes, for pred", "CSM eq. 2"),
-    _P("top", "preempt", "", 0, 0, "who passes the running task runs, or is next", "B-CCS-3", ("preempt", "next")),
-    _P("switch_us", 10.0, "us", 0, 1e5, "of putting another task on the CPU", "default: Monito §5.2"),
+    _P("top", "preempt", "", 0, 0, "a task past the running task runs, or is next", "B-CCS-3", ("preempt", "next")),
+    _P("switch_us", 10.0, "us", 0, 1e5, "cost of putting another task on the CPU", "default: Monito §5.2"),
     _P("spin_us", 20.0, "us", 0, 1e6, "implicit: how long a task polls before it blocks", "CCS §5: two switches"),
     _P("wrk_local", 0.5, "", 0, 1, "mean working set of a local task, part of its memory", "D.1"),
     _P("wrk_parallel", 0.8, "", 0, 1, "mean working set of a parallel task", "D.1"),
     _P("wrk_sd", 0.1, "", 0, 1, "standard deviation of working sets, part of the memory", "D.1 default:"),
     _P("touch_ms", 1.0, "ms", 0, 1e5, "CPU time between two references to pages; 0: one at each dispatch, as in D.1",
        "default: a quantum must not hide faults"),
-    _P("fault_ms", 10.0, "ms", 0, 1e4, "of a page fault, one disk for each node, first come, first served",
+    _P("fault_ms", 10.0, "ms", 0, 1e4, "service of a page fault, one disk for each node, first come, first served",
        "default: as LoadShare §2.2.1"),
-    _P("cluster", 8, "pages", 1, 1024, "that a fault brings", "default: Linux 2.4's page_cluster"),
+    _P("cluster", 8, "pages", 1, 1024, "pages that a fault brings", "default: Linux 2.4's page_cluster"),
     _P("enter", "rescale", "", 0, 0, "a new task's pages by CSM eq. 7, or only free ones", "D.1 default:",
        ("rescale", "free")),
-    _P("governor", "off", "", 0, 0, "kills the last job where a node has more than it bears", "CCS §5.2, B-CCS-30",
+    _P("governor", "off", "", 0, 0, "kills the last job if a node has too much load", "CCS §5.2, B-CCS-30",
        ("off", "on")),
     _P("sample_s", 30.0, "s", 0.1, 1e5, "how often it looks", "CCS §5.2"),
-    _P("cpu_max", 1.7, "tasks", 0, 100, "ready and running tasks of a node that it lets be", "CCS-31"),
-    _P("memory_max", 0.8, "", 0, 100, "part of a node's memory asked for that it lets be", "CCS-31"),
-    _P("calm", 4, "samples", 1, 10_000, "without overload until one more job may run", "default:"),
-    _P("trial", "none", "", 0, 0, "jobs that are given, not drawn", "CCS Fig. 3, §4.2",
+    _P("cpu_max", 1.7, "tasks", 0, 100, "ready and running tasks of a node that the governor tolerates", "CCS-31"),
+    _P("memory_max", 0.8, "", 0, 100, "part of a node's memory asked for that the governor tolerates", "CCS-31"),
+    _P("calm", 4, "samples", 1, 10_000, "samples without overload until one more job may run", "default:"),
+    _P("trial", "none", "", 0, 0, "given jobs instead of drawn jobs", "CCS Fig. 3, §4.2",
        ("none", *TRIALS)),
 )  # fmt: skip
 
 
 def check(values: Mapping[str, Value]) -> None:
-    """Refuse what does not go together."""
+    """Refuse values that do not go together."""
     nodes, users, trial = int(values["nodes"]), int(values["locals"]), str(values["trial"])
     low, high = int(values["size_from"]), int(values["size_to"])
     if trial != "none" and nodes != TRIALS[trial]:

@@ -136,7 +136,7 @@ class Simulation(EngineRun):
         return [self._records[i] for i in range(self.jobs)]
 
     def contract(self, node: int) -> Any:
-        """struct sim_node_view: what eq. 3 to 5 and Alg. 2 give a node now."""
+        """struct sim_node_view: a node's present values by eq. 3 to 5 and Alg. 2."""
         view = self.engine.ffi.new("struct sim_node_view *")
         self.engine.lib.sim_node(self._sim, node, view)
         return view

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The state of a non-dedicated, heterogeneous cluster: nodes, tasks, jobs, what
- * cooperating nodes know of each other, and what will happen.
+ * The state of a non-dedicated, heterogeneous cluster: nodes, tasks, jobs, the cooperating nodes' knowledge of each
+ * other, and future events.
  *
  * All arrays but the timers' are made at the start: a node never holds more
  * tasks than its MPL and one local user's. A task's slot is used again after the task's end; the generation marks

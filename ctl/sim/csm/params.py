@@ -25,7 +25,7 @@ _MOST_CPUS = 200_000
 _P = Parameter
 PARAMETERS = by_name(
     _P("nodes", 32, "nodes", 1, _MOST_CPUS, "n, all alike", "CSM §5.1"),
-    _P("cpus", 1, "CPUs", 1, 1024, "of a node: each has a ready queue, its tasks stay; they share the node's memory",
+    _P("cpus", 1, "CPUs", 1, 1024, "CPUs of a node, each with its own ready queue; they share the node's memory",
        "default: the papers' nodes have one"),
     _P("jobs", 1000, "jobs", 1, 10_000_000, "jobs of a replication, of all classes", "CSM §5.2"),
     _P("memory", 32768, "pages", 1, 2**31, "M of a node", "CSM §5.1"),
@@ -50,7 +50,7 @@ PARAMETERS = by_name(
     _P("latency_ms", 0.2, "ms", 0, 1e4, "of a message", "D.1 default:"),
     _P("smq_ms", 0.5, "ms", 0, 1e4, "time of a message in the send queue", "D.1 default:"),
     _P("fault_ms", 20.0, "ms", 0, 1e4, "of a page fault", "CSM §5.1"),
-    _P("switch_ms", 0.0, "ms", 0, 100, "of putting another task on the CPU", "CSM §5.2"),
+    _P("switch_ms", 0.0, "ms", 0, 100, "cost of putting another task on the CPU", "CSM §5.2"),
     _P("wrk_local", 0.5, "", 0, 1, "mean working set of a local task, part of its memory", "CSM §5.1"),
     _P("wrk_parallel", 0.8, "", 0, 1, "mean working set of a parallel task", "CSM §5.1"),
     _P("wrk_sd", 0.1, "", 0, 1, "standard deviation of working sets, part of the memory", "D.1 default:"),
@@ -61,20 +61,20 @@ PARAMETERS = by_name(
     _P("p", _of_knob("p"), "", 0, 1, "weight of the past in mes", "CSM eq. 2"),
     _P("mnol", _of_knob("mnol"), "overtakes", 0, 64, "overtakes a local task may suffer", "CSM §4.1"),
     _P("mnod", _of_knob("mnod"), "overtakes", 0, 64, "overtakes a parallel task may suffer", "CSM §5.2"),
-    _P("classify", "label", "", 0, 0, "parallel: by the job, or where mes is not zero", "B-CSM-7", ("label", "mes")),
+    _P("classify", "label", "", 0, 0, "parallel: by the job, or if mes is not zero", "B-CSM-7", ("label", "mes")),
     _P("c_mes", "flow", "", 0, 0, "messages since the last insertion and backlog; or backlog", "B-CSM-8",
        ("flow", "backlog")),
     _P("eq3", "corrected", "", 0, 0, "page fault probability", "B-CSM-1", ("corrected", "printed")),
-    _P("top", "preempt", "", 0, 0, "who passes the running task runs, or is next", "B-CSM-4", ("preempt", "next")),
+    _P("top", "preempt", "", 0, 0, "a task past the running task runs, or is next", "B-CSM-4", ("preempt", "next")),
     _P("inject_every_s", 0.0, "s", 0, 1e9, "mean time between two injected faults, each of a parallel task; 0: none",
        "default: CSM-40"),
     _P("inject_node", 0, "node", 0, 199_999, "the node where they are", "default: CSM-40"),
-    _P("trial", "none", "", 0, 0, "jobs that are given, not drawn", "CSM Figs. 2 and 4, §4.2", ("none", *TRIALS)),
+    _P("trial", "none", "", 0, 0, "given jobs instead of drawn jobs", "CSM Figs. 2 and 4, §4.2", ("none", *TRIALS)),
 )  # fmt: skip
 
 
 def check(values: Mapping[str, Value]) -> None:
-    """Refuse what does not go together."""
+    """Refuse values that do not go together."""
     nodes, small, trial = int(values["nodes"]), int(values["small_from"]), str(values["trial"])
     cpus = int(values["cpus"])
     if int(values["inject_node"]) >= nodes:

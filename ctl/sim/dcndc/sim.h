@@ -28,7 +28,7 @@ struct sim_params {
 	uint32_t	mno;			/* overtakes that a task may suffer */
 	uint32_t	async_;			/* what has come is read at the dispatch: nobody waits */
 	uint32_t	to_head;		/* a displaced task goes back to the head, not to the bottom */
-	uint32_t	wake_bottom;		/* implicit: who blocked goes to the bottom when its message comes */
+	uint32_t	wake_bottom;		/* implicit: a blocked task goes to the bottom when its message comes */
 	uint32_t	pad;
 	double		mit_ns, mst_ns;
 	double		pdt;

@@ -48,7 +48,7 @@ def _common(memory: Parameter, ct: int, remote: Parameter) -> tuple[Parameter, .
         memory,
         _P("ct", ct, "jobs", 1, 1_000_000, "CT, the CPU threshold of a node", "B-LS-3, D.4 default:"),
         _P("fault_ms", 10.0, "ms", 1e-3, 1e4, "service of a page fault, first come first served", "LoadShare §2.2.1"),
-        _P("switch_ms", 0.1, "ms", 0, 100, "of putting another job on the CPU", "LoadShare §2.2.1"),
+        _P("switch_ms", 0.1, "ms", 0, 100, "cost of putting another job on the CPU", "LoadShare §2.2.1"),
         _P("quantum_ms", 10.0, "ms", 1e-2, 1e4, "of the round robin", "D.3 default:"),
         remote,
         _P("refresh_s", 1.0, "s", 1e-3, 1e7, "period in which load information is renewed", "B-LS-3 default:"),
@@ -63,45 +63,45 @@ KNOWN = by_name(
     ),
     _TraceParameter("trace", "may", "", 0, 0, "the month: its number of jobs and their mean demands, or a log",
        "LoadShare T. 1; default: a synthetic month, the log is not to be had (D.3)", tuple(MONTHS)),
-    _P("first_day", 0, "days", 0, 100_000, "of a log: the day since its start that is node 1's", "LoadShare §2.2.2"),
-    _P("jobs", 0, "jobs", 0, 10_000_000, "of a synthetic month; 0: Table 1's", "LoadShare T. 1"),
+    _P("first_day", 0, "days", 0, 100_000, "of a log: the day of node 1, from the start", "LoadShare §2.2.2"),
+    _P("jobs", 0, "jobs", 0, 10_000_000, "jobs of a synthetic month; 0: as in Table 1", "LoadShare T. 1"),
     _P("cpu_cv", 2.0, "", 0, 20, "coefficient of variation of CPU demands, lognormal", "D.3 default:"),
-    _P("memory_cv", 2.0, "", 0, 20, "of memory demands, lognormal, independent of these", "D.3 default:"),
+    _P("memory_cv", 2.0, "", 0, 20, "the same for memory demands, lognormal, independent", "D.3 default:"),
     _P("day_ratio", 3.0, "", 1e-3, 1e3, "arrivals from 8 to 18 h against the rest of the day", "D.3 default:"),
-    _P("sigma", 4.0, "faults/MI", 0, 1000, "page faults per million instructions where allocation = load",
+    _P("sigma", 4.0, "faults/MI", 0, 1000, "page faults per million instructions if allocation = load",
        "LoadShare §2.2.1: 1 to 10"),
     _P("mips", 800.0, "MI/s", 1, 1e9, "million instructions in a second", "LoadShare §2.2.1, B-LS-6"),
     _P("load_share", 0.4, "", 1e-3, 1, "memory load, part of the requested memory", "LoadShare §2.2.3"),
     _P("include_arrival", "no", "", 0, 0, "count the arriving job's memory load in the test", "B-LS-2 default:",
        ("no", "yes")),
     _P("all_refuse", "hold", "", 0, 0, "cpu and mem, when no node is below its threshold: the job is held, or "
-       "placed on the most lightly loaded all the same", "B-LS-8 default:", ("hold", "place")),
+       "placed on the most lightly loaded node", "B-LS-8 default:", ("hold", "place")),
 )  # fmt: skip
 
 UNKNOWN = by_name(
     *_common(
-        _P("memory_mb", 0.0, "MB", 0, 1e9, "that jobs can have on a node; 0: 121 of 128, for spec 363 of 384",
+        _P("memory_mb", 0.0, "MB", 0, 1e9, "memory for jobs on a node; 0: 121 of 128, for spec 363 of 384",
            "LoadShare §3.4.1, B-LS-16"),
         8,
-        _P("remote_s", 0.0, "s", 0, 1e4, "r: of a remote submission; 0: 0.1 up to 10 Mbps, else 0.05",
+        _P("remote_s", 0.0, "s", 0, 1e4, "r: cost of a remote submission; 0: 0.1 up to 10 Mbps, else 0.05",
            "LoadShare §3.4.1"),
     ),
-    _P("swap_mb", 0.0, "MB", 0, 1e9, "of a node; 0: 128, for spec 380", "LoadShare §3.4.1, §3.6"),
+    _P("swap_mb", 0.0, "MB", 0, 1e9, "swap of a node; 0: 128, for spec 380", "LoadShare §3.4.1, §3.6"),
     _P("trace", "trace1", "", 0, 0, "arrivals", "LoadShare §3.4.2, B-LS-24", tuple(TRACES)),
     _P("programs", "seven", "", 0, 0, "that are submitted", "LoadShare T. 2, T. 5", tuple(SETS)),
-    _P("mix", "uniform", "", 0, 0, "all programs alike often; or so that each makes as much work as any",
+    _P("mix", "uniform", "", 0, 0, "all programs equally often; or so that all programs make equal work",
        "B-LS-25 default:", ("uniform", "work")),
     _P("jobs", 0, "jobs", 0, 1_000_000, "0: the trace's", "LoadShare §3.4.2"),
     _P("growth", 0.5, "", 1e-3, 1, "part of its CPU time at which a growing program is at its largest", "D.4 default:"),
     _P("network_mbps", 10.0, "Mbps", 1e-3, 1e7, "B", "LoadShare §3.4.1"),
-    _P("bus", "shared", "", 0, 0, "one migration at a time; or as many as there are", "D.4 default:",
+    _P("bus", "shared", "", 0, 0, "one migration at a time; or any number", "D.4 default:",
        ("shared", "none")),
     _P("mt", 0.0, "%", -100, 1000, "MT, the memory threshold", "LoadShare §3.5.1"),
-    _P("internal", 5.0, "%", 0, 1000, "what Q_o must pass MT by, where MT > 0, for a migration", "B-LS-21 default:"),
-    _P("delay_s", 1.0, "s", 0, 1e6, "where MT = 0: how long a migration waits", "B-LS-21 default:"),
-    _P("tick_ms", 10.0, "ms", 1e-3, 1e6, "migration is considered at these", "D.4 default:"),
-    _P("check_s", 1.0, "s", 1e-3, 1e6, "least time between two of a node", "D.4 default:"),
-    _P("target", "fits", "", 0, 0, "a node the job fits on with Q_o < MT; or where either holds", "B-LS-19 default:",
+    _P("internal", 5.0, "%", 0, 1000, "by how much Q_o must pass MT for a migration, if MT > 0", "B-LS-21 default:"),
+    _P("delay_s", 1.0, "s", 0, 1e6, "delay of a migration, if MT = 0", "B-LS-21 default:"),
+    _P("tick_ms", 10.0, "ms", 1e-3, 1e6, "interval of decisions on migration", "D.4 default:"),
+    _P("check_s", 1.0, "s", 1e-3, 1e6, "least time between two decisions of a node", "D.4 default:"),
+    _P("target", "fits", "", 0, 0, "a node on which the job fits with Q_o < MT; or either of both", "B-LS-19 default:",
        ("fits", "literal")),
     _P("block_at", 65.0, "%", -100, 1000, "Q_o from which `blocking` blocks", "D.4 default:"),
     _P("r_max", 120.0, "faults/s", 0, 1e6, "R_max", "LoadShare eq. 3.1"),
@@ -126,7 +126,7 @@ UNKNOWN = by_name(
 
 
 def check_unknown(values: Mapping[str, Value]) -> None:
-    """Refuse what does not go together."""
+    """Refuse values that do not go together."""
     if values["group"] == "alone" and values["program"] not in SETS[str(values["programs"])]:
         allowed = ", ".join(SETS[str(values["programs"])])
         raise CoschedError(

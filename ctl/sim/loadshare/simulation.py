@@ -225,7 +225,7 @@ def metrics(stats: Any) -> dict[str, Any]:
 
 
 def group_metrics(simulation: Simulation, names: Sequence[str]) -> dict[str, Any]:
-    """Of jobs that run together: what their node is like at first, and each one's time to its end."""
+    """For jobs that run together: their node's first state, and the time to the end of each job."""
     simulation.advance(until_s=1e-6)
     tasks = simulation.tasks(0)
     found: dict[str, Any] = {

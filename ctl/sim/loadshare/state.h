@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The state: jobs, nodes, what will happen, and what the nodes know of each other. */
+/* The state: jobs, nodes, future events, and the nodes' knowledge of each other. */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The end of engine.c: what Python calls to make a simulation and to look at it (sim.h). */
+/* The end of engine.c: the functions for Python that make a simulation and look at it (sim.h). */
 #ifndef SIM_CALLS_H
 #define SIM_CALLS_H
 

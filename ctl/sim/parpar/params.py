@@ -25,13 +25,13 @@ PARAMETERS = by_name(
        "ParPar §4.3"),
     _P("mean_run_s", 60.0, "s", 0, 1e7, "run times are scaled to this mean; 0: as they are", "D.5 default:"),
     _P("theta", 1.5, "", 1, 2, "locality of the program: 1 least, 2 most", "ParPar §4.1"),
-    _P("accesses", 1_000_000, "accesses", 1000, 10**9, "of a static job; what is counted for the miss ratios",
+    _P("accesses", 1_000_000, "accesses", 1000, 10**9, "accesses of a static job; the miss ratios count them",
        "D.5 default:"),
     _P("access_ns", 2500.0, "ns", 1, 1e9, "CPU time of one access: a random number, a power, two divisions at 200 MHz",
        "D.5 default: estimated"),
     _P("k_bytes", 1024, "bytes", 1, 4096, "K of F. 4, the unit of a jump", "B-PP-2 default:"),
-    _P("job_mb", 10.0, "MB", 0.01, 128, "memory of each process, where a log does not say", "ParPar §4.1"),
-    _P("node_mb", 55.0, "MB", 0.1, 1e7, "memory of a node that eq. 1 is told of", "ParPar §4.2"),
+    _P("job_mb", 10.0, "MB", 0.01, 128, "memory of each process, if unknown in a log", "ParPar §4.1"),
+    _P("node_mb", 55.0, "MB", 0.1, 1e7, "memory of a node in eq. 1", "ParPar §4.2"),
     _P("free_mb", 45.0, "MB", 0.1, 1e7, "memory of a node that is really free", "ParPar §4.2"),
     _P("c", 1.0, "", 1e-4, 1000, "C of eq. 1: the most memory that is given away, part of node_mb", "ParPar eq. 1"),
     _P("skips", 15, "skips", 0, 1_000_000, "how often a queued job may be skipped", "ParPar §3.2"),
@@ -43,16 +43,16 @@ PARAMETERS = by_name(
     _P("identify", "executable", "", 0, 0, "a job's kind: executable, nodes, user; or user and nodes",
        "ParPar §2.1.1", ("executable", "user")),
     _P("deviations", 3.0, "", 0, 100, "standard deviations above the mean", "ParPar §2.1.3"),
-    _P("period_days", 30.0, "days", 1e-6, 1e5, "a month, of which this one and the last are known", "ParPar §2.1.2"),
+    _P("period_days", 30.0, "days", 1e-6, 1e5, "length of a period of history", "ParPar §2.1.2"),
     _P("slot_s", 1.0, "s", 1e-6, 1e6, "length of a slot", "B-PP-10 default:"),
-    _P("switch_ms", 0.0, "ms", 0, 1e4, "of a slot, what changing to another row costs", "B-PP-10 default:"),
+    _P("switch_ms", 0.0, "ms", 0, 1e4, "part of a slot lost by the change to another row", "B-PP-10 default:"),
     _P("fault_ms", 10.0, "ms", 0, 1e4, "of bringing a page in", "D.5 default:"),
     _P("give_up", 300, "jobs", 0, 10**9, "more in the system at once: saturated, the run ends; 0: never", "default:"),
 )  # fmt: skip
 
 
 def check(values: Mapping[str, Value]) -> None:
-    """Refuse what does not go together."""
+    """Refuse values that do not go together."""
     nodes, k = int(values["nodes"]), int(values["k_bytes"])
     if nodes & (nodes - 1):
         near = 1 << nodes.bit_length()
@@ -70,4 +70,4 @@ def check(values: Mapping[str, Value]) -> None:
             USAGE,
         )
     if values["trial"] == "replay" and not values["trace"]:
-        raise CoschedError("the estimator is tried on a log: say which, --set trace=FILE", USAGE)
+        raise CoschedError("the trial estimator needs a log: --set trace=FILE", USAGE)

@@ -15,7 +15,7 @@ __all__ = ["PAGE", "coverage", "jumps", "miss_ratios", "pages"]
 
 PAGE = 4096
 _MB = 2**20
-_SEED = 1  # of the walks: what a program asks of memory is no replication's
+_SEED = 1  # of the walks: a program's references do not depend on the replication
 _WALKS = 4
 
 

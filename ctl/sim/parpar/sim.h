@@ -28,7 +28,7 @@ struct sim_params {
 	uint32_t	skips;			/* times a queued job may be skipped */
 	uint32_t	measured;		/* used memory: the larger of estimate and what is measured (B-PP-7) */
 	uint64_t	slot_ns;		/* length of a slot */
-	uint64_t	switch_ns;		/* of it, what going to another row costs */
+	uint64_t	switch_ns;		/* its part lost by the change to another row */
 	uint64_t	fault_ns;		/* of a page in */
 	double		access_ns;		/* CPU time of one access */
 	uint32_t	footprint;		/* pages of the program whose miss ratios are given */

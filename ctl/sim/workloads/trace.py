@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A job log as a model's parameter: what a run is kept by is the log's content, not where the file is.
+"""A job log as a model's parameter: the log's content identifies a run, not the file's path.
 
 A file given by its path is read. The parameter's value, and so a part of the run's key, becomes "swf:" and the SHA-256
 of the unpacked content. This process remembers the file's path for the run that reads it. The same log elsewhere, or

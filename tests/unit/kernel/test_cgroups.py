@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""JIDs: what may name a job, and that nothing else ever becomes a path. Real cgroups: tests/kselftest."""
+"""JIDs: the valid names of jobs, and proof that no other name becomes a path. Real cgroups: tests/kselftest."""
 
 from __future__ import annotations
 

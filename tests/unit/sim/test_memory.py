@@ -32,7 +32,7 @@ class Pages:
             self.frames.move_to_end(page)
 
     def enter(self, task: int, vir: int) -> None:
-        """CSM eq. 7; who must shrink for it shrinks in proportion."""
+        """CSM eq. 7; the tasks that shrink for a new task shrink in proportion."""
         self.vir[task] = vir
         mem = sum(self.vir.values())
         new = vir if mem < FRAMES else vir * FRAMES // mem

@@ -176,7 +176,7 @@ def test_figure_2_is_drawn(log: Path, tmp_path: Path) -> None:
     results = {point: [MODEL.run(of.policy, of.parameters, of.seed, None) for of in runs]
                for point, runs in points.items()}  # fmt: skip
     assert all(file.stat().st_size > 1000 for file in draw(found, results, tmp_path))
-    with pytest.raises(CoschedError, match="the estimator is tried on a log: say which, --set trace=FILE"):
+    with pytest.raises(CoschedError, match="the trial estimator needs a log: --set trace=FILE"):
         runs_of(found)
 
 

@@ -24,7 +24,7 @@ def job(arrives_s: float, cpu_s: float, size: int = 1, pages: int = 10 * MB, sta
 
 
 class Reference:
-    """The resource manager: what is where, what waits, and who may start (§3.2; B-PP-7 to B-PP-9)."""
+    """The resource manager: placed jobs, waiting jobs, and jobs that may start (§3.2; B-PP-7 to B-PP-9)."""
 
     def __init__(self, admits: bool, values: Mapping[str, Value], jobs: list[Job]) -> None:
         self.admits, self.jobs, self.nodes = admits, jobs, int(values["nodes"])

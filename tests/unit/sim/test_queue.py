@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The simulator's ready queues against the papers in plain Python: what runs in its engine is what they say.
+"""The simulator's ready queues against the papers in plain Python: the engine decides as the reference.
 
 COSCHED_SIM_DECISIONS=1000000 decides so many (a minute), the default is a sample.
 """

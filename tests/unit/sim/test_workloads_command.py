@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl sim workload`: what a log holds, and logs that are made."""
+"""`ctl sim workload`: summaries of logs, and generated logs."""
 
 from __future__ import annotations
 
