@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pure C of bpf/ for Python: the functions of a header, compiled to a shared object and called through cffi.
 
-The kernel side, the simulator and Python then compute by the same text. An installation brings the shared object
-beside the BPF objects; a checkout compiles it when it is first needed, and keeps it under its content's digest.
+The kernel side, the simulator and Python then compute by the same text. An installation brings the shared object beside
+the BPF objects. A checkout compiles the object at its first use, and keeps it under its content's digest.
 
 >>> library("set_quantum").set_quantum(20_000_000, 2048, 256, True)  # ns, 1/W and L in 1/1024
 10000000

@@ -33,7 +33,7 @@ SNAPSHOTS = "http://snapshot.debian.org/archive/debian"
 
 _HERE = Path(__file__).parent
 _RECIPE = "1"  # raise when the way the image is made changes its content
-_NEEDED_MB = 5000  # of disk: the unpacked root, its image, what guests write
+_NEEDED_MB = 5000  # of disk: the unpacked root, its image, the guests' writes
 _IMAGE_MB = 3072  # size of the file system; sparse, so unused space costs nothing
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 _HOOKS = (

@@ -139,7 +139,7 @@ class Holders:
         return first
 
     async def verify(self, link: Link, jid: str, node: str) -> list[Event]:
-        """Handle a node's message once its record is there. Raises Drop if it does not come."""
+        """Handle a node's message once its record is there. Raises Drop if no record comes."""
         try:
             for pause in _READ_AFTER:
                 await asyncio.sleep(pause)

@@ -19,9 +19,9 @@ gives up the other members of W.
     7} the lowest 1 is 3, which it wants, keeps it. Both: 3 stopped, 7 runs (CCS §4.3, CCS-43).
 
 The rule ends in one result, whatever the order of messages: the stop of the lowest job depends on no other job, the
-stop of the next job depends only on the lowest, and so on (B-CCS-11). The paper's rule is for two nodes; three nodes
-could chase each other in a circle by it. The result differs from B-CCS-10 in one case: if the job stopped by others has
-a *higher* JID than our stopped job, and its node does not hold our job, both jobs stay stopped.
+stop of the next job depends only on the lowest, and so on (B-CCS-11). The paper's rule is for two nodes; by the paper's
+rule three nodes could chase each other in a circle. The result differs from B-CCS-10 in one case: if the job stopped by
+others has a *higher* JID than our stopped job, and its node does not hold our job, both jobs stay stopped.
 """
 
 from __future__ import annotations

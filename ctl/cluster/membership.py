@@ -3,7 +3,7 @@
 
     /etc/cosched/cluster/
         authority.json    all secrets of the cluster; only where it was founded
-        broker.json       what a broker needs; on the nodes that run one
+        broker.json       a broker's secrets; on the nodes with a broker
         member.json       this node's name, key and token; on every node
 
 An invitation is a line with the node's member.json, and broker.json if the node gets a broker. The holder of the line
@@ -262,7 +262,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_address(address: str) -> str:
-    """host:port, with NATS's port where none is given."""
+    """host:port, with NATS's port by default."""
     host, colon, port = address.rpartition(":")
     if not colon or host.endswith(":") or "]" in port:
         host, port = address, str(PORT)

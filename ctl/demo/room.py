@@ -86,8 +86,9 @@ def find_locked() -> None:
 
 
 def _reclaim(swappiness: str) -> None:
-    """Of the root cgroup: of a NUMA node the kernel reclaims nothing while few of its pages are unmapped files."""
-    with contextlib.suppress(BlockingIOError):  # "not all of it", which is what we ask for
+    """Reclaim from the root cgroup: from a NUMA node the kernel reclaims nothing while few of its pages are unmapped
+    files."""
+    with contextlib.suppress(BlockingIOError):  # "not all of it", as requested
         _write(str(ROOT / "memory.reclaim"), f"{meminfo('MemTotal')}K swappiness={swappiness}")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The sizes of the demo: one node with one CPU, as the papers' nodes, and more work than fits its memory.
 
-Each working set fits beside the local task, both together do not: `small` + `large` + local > room > `large` + local.
-This is the example of CSM §2.2, J1 and J2 on node N3.
+Each working set fits beside the local task, but both together do not: `small` + `large` + local > room > `large` +
+local. This is the example of CSM §2.2, J1 and J2 on node N3.
 """
 
 from __future__ import annotations

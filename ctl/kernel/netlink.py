@@ -122,7 +122,7 @@ class _Listener:
         return self._raw.fileno()
 
     def _datagrams(self) -> Iterator[bytes]:
-        """Those there are now, from the kernel."""
+        """The present schedulers, from the kernel."""
         while True:
             try:
                 data, (sender, _) = self._raw.recvfrom(_LARGEST)
@@ -160,7 +160,7 @@ class _Uevents(_Listener):
         super().__init__(subscribed)
 
     def _messages(self, subsystem: str) -> Iterator[Any]:
-        """Those there are now about one subsystem, as mappings."""
+        """The present events about one subsystem, as mappings."""
         for data in self._datagrams():
             for message in self._netlink.marshal.parse(data):
                 if message.get("SUBSYSTEM") == subsystem:
@@ -248,7 +248,7 @@ class _TaskStatsMessage(genlmsg):  # type: ignore[misc]
     )
 
     class aggregate(nla):  # type: ignore[misc]
-        """What belongs to one task."""
+        """The attributes of one task."""
 
         nla_map = (
             ("TASKSTATS_TYPE_UNSPEC", "none"),

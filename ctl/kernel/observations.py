@@ -39,7 +39,7 @@ class Socket(NamedTuple):
     rcv: int
     snd: int
     closed: bool  # closed, not yet destroyed
-    changes: int = 0  # of what is above, so far; wraps
+    changes: int = 0  # part of the level above, so far; wraps
 
 
 class Input(NamedTuple):

@@ -70,7 +70,7 @@ def explain(error: LibbpfError) -> CoschedError:
 
 
 def _verdict(printed: str) -> str:
-    """The verifier's verdict: the last line of its log that is not about its own effort."""
+    """The verifier's verdict: the last line of its log, without the lines on its own effort."""
     log = _LOG.search(printed)
     lines = [line for line in (log[1] if log else printed).splitlines() if line.strip()]
     telling = [line for line in lines if not _SUMMARY.match(line)]

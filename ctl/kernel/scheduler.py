@@ -150,7 +150,7 @@ class Scheduler:
         return ffi.from_buffer(f"{struct} *", memory)  # holds the memory
 
     def write_knobs(self, **fields: int) -> None:
-        """Change several fields of struct knobs at once: a decision sees all of them or none."""
+        """Change several fields of struct knobs at once: a decision sees all changes or none."""
         with self._loaded():
             sets = self._knobs
             if time.monotonic() - self._changed < 1:

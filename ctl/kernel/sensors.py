@@ -168,7 +168,7 @@ class Sensors:
         """Look again at every known thread and socket, for changes that probes have missed. Call this every second.
 
         A closed socket stays known until the second sweep after its end. Messages that a task has left unread for
-        `unread_ms` of its CPU time no longer count; 0: all do.
+        `unread_ms` of its CPU time no longer count; 0: all messages count.
         """
         if "sockets" in self.active:
             known = self.sockets()

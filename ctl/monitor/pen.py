@@ -57,7 +57,7 @@ class History:
         return max(listed(cpu), *self.queued.get(cpu["cpu"], (0,)))
 
     def recent_modes(self, view: View) -> tuple[Modes, str]:
-        """Return the insertions by mode of the last 10 s and the words for that span."""
+        """Return the insertions by mode of the last 10 s and the words for this span."""
         now, total = view["time"], view["modes"]
         old = next((m for t, m in self.modes if now - t <= MODE_WINDOW_S), total)
         if old is total or not self.modes:

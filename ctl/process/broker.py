@@ -22,7 +22,7 @@ from ctl.process import run_files
 
 __all__ = ["running", "serve", "start", "stop"]
 
-_READY = 10.0  # seconds; several brokers are ready once most of them are there, so then this is no failure
+_READY = 10.0  # seconds; several brokers are ready once most of them run, so a time-out is no failure then
 _STOP = 8.0  # seconds
 
 
@@ -62,7 +62,8 @@ def _locked() -> Iterator[None]:
 
 
 def serve(files: Files, ready: Callable[[], None] = lambda: None) -> None:
-    """Run this node's broker until SIGTERM or SIGINT. Raises CoschedError if there is none, or it does not start."""
+    """Run this node's broker until SIGTERM or SIGINT. Raises CoschedError if this node has no broker, or if the broker
+    does not start."""
     content = files.need("broker", "this node has no broker; `ctl cluster init --broker NODE=ADDRESS` names brokers")
 
     async def until_told() -> None:
@@ -112,7 +113,7 @@ def start(files: Files) -> bool:
 
 
 def stop() -> None:
-    """End this node's broker, if it runs. Raises CoschedError if it does not end."""
+    """End this node's broker, if it runs. Raises CoschedError if the broker does not end."""
     pid = running()
     if not pid:
         return

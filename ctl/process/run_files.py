@@ -127,7 +127,7 @@ def start_log() -> None:
 
 
 def append_log(lines: list[str]) -> None:
-    """Add the supervisor's few lines; it does not keep the log open."""
+    """Add the supervisor's few lines; the supervisor does not keep the log open."""
     stamp = time.strftime("%Y-%m-%d %H:%M:%S")
     with LOG.open("a") as log:
         log.writelines(f"{stamp} ctl.supervisor INFO {line}\n" for line in lines)

@@ -34,7 +34,7 @@ from vm.host import VmError
 __all__ = ["main"]
 
 _PORT: Final = 7077  # where local users of the other node ask for bytes
-_ROOM_OFF: Final = 0.03  # of the room: what may be available besides
+_ROOM_OFF: Final = 0.03  # of the room: memory that may be available besides
 _KEY_S: Final = 1.0  # between two keys
 _HUGE_PAGES: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _LARGEST: Final = 60000  # bytes in an answer

@@ -36,7 +36,7 @@ __all__ = [
     "state",
 ]
 
-_SENSORS = Sensors()  # compiled once and attached once in a test file: that takes ten seconds, and two more
+_SENSORS = Sensors()  # compiled once and attached once in a test file, which takes ten seconds and two more
 _AT_ONCE = 64  # decisions read before they count: a test that waits for a few decisions ends its recording soon
 ENDLESS = "3600"  # seconds a load program runs: past the end of the test, which kills it
 OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"

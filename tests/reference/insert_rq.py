@@ -131,7 +131,7 @@ _SCHED_COND: dict[str, Callable[[Env, Task, Task], bool]] = {
 
 
 def _may_overtake(env: Env, q: Task, h: Task) -> bool:
-    if env.rule == "prio":  # no MNO: what ends it is time
+    if env.rule == "prio":  # no MNO: only time ends it
         return _rank(q) < _rank(h) and not q.starved
     return starv_cond(env, q) and _SCHED_COND[env.rule](env, q, h)
 

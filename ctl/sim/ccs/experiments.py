@@ -198,7 +198,7 @@ _OTHERS = (
     ),
     _ccs(
         "ccs-fig3",
-        "Fig. 3: who gets what",
+        "Fig. 3: the CPU shares",
         lines={"without events": ("ccs", {"events": "off"}), "with events": ("ccs", {})},
         x="share_l",
         xs=(0.1, 0.2, 0.3, 0.5, 0.75, 1.0),

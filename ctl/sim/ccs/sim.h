@@ -111,7 +111,7 @@ struct sim_stats {
 	uint64_t	epochs, forced_epochs;	/* forced: by epoch_ns */
 	uint64_t	stops, resumes;		/* of Set_Memory */
 	uint64_t	said, heard, lost;	/* events of Sending_Events, each to each node */
-	uint64_t	users, sojourns;	/* local users that came; that have gone */
+	uint64_t	users, sojourns;	/* arrived local users; gone local users */
 	uint64_t	calls;			/* system calls */
 	uint64_t	scl[SIM_SCL_MS];	/* by latency, ms */
 	double		scl_sum, scl_max;	/* s */

@@ -123,7 +123,7 @@ struct node {
 struct job {
 	struct sim_script script;
 	struct sim_record record;
-	uint32_t	left, runs;		/* tasks that have not ended; that are on a CPU */
+	uint32_t	left, runs;		/* tasks that have not ended; tasks on a CPU */
 	uint64_t	changed;
 	uint32_t	next;			/* waiting */
 	uint32_t	first_task;		/* of those it has; a ring by `to` */

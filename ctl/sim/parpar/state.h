@@ -44,7 +44,7 @@ struct sim {
 	uint32_t	nr_jobs, nr_arrived, nr_done;
 	uint32_t	asking;			/* this job's estimate is wanted; NIL: none */
 	uint32_t	*ended;			/* in the order in which they were seen to end */
-	uint32_t	told;			/* of these, what sim_ended() gave */
+	uint32_t	told;			/* of these, those returned by sim_ended() */
 
 	uint32_t	*queue;
 	uint32_t	nr_queue;

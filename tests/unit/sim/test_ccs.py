@@ -141,7 +141,7 @@ def test_messages_take_their_time() -> None:
     with Simulation("dyn", MODEL.complete({"locals": 0, "switch_us": 0, "now": "C(0)"}), 3, [job]) as simulation:
         assert simulation.advance()
         record, messages = simulation.records()[0], simulation.stats().messages
-    steps = messages / 2  # the last ones, that tell of the end, are still under way
+    steps = messages / 2  # the last events, about the end, are still under way
     assert (record.ended - record.began) / 1e9 == pytest.approx(20 + steps * 0.06, rel=1e-7)
 
 

@@ -61,7 +61,7 @@ def test_estimates_are_the_papers(runs: list[tuple[Kind, float, float]], kind: K
 
 
 def test_one_run_is_the_estimate_and_the_most_is_not_exceeded() -> None:
-    """n = 1: what it used (B-PP-5). Nine of 1 and one of 100: 10.9 + 3 x 29.7 = 100.0 is above the most."""
+    """n = 1: its use (B-PP-5). Nine of 1 and one of 100: 10.9 + 3 x 29.7 = 100.0 is above the most."""
     estimator = Estimator()
     estimator.observe(KINDS[0], 7.5, 0)
     assert estimator.estimate(KINDS[0], 1) == 7.5
