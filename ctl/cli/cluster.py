@@ -22,7 +22,8 @@ _MIB = 1 << 20
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Make nodes cooperate: if a node slows down or stops a job, all nodes that hold the job do so.
+    """Make nodes cooperate in slowing and stopping jobs. If a node slows down or stops a job, all nodes that hold the
+    job do so.
 
     \b
     Examples:
@@ -48,7 +49,7 @@ def cluster() -> None:
 def init(
     name: str | None, address: str | None, others: tuple[str, ...], following: str | None, no_start: bool, as_json: bool
 ) -> None:
-    """Found a cluster on this node, start its broker, and print the line that joins the next node.
+    """Found a cluster on this node, and start its broker. Prints the line that joins the next node.
 
     Writes the cluster's secrets to /etc/cosched/cluster. The line contains the next node's key: its holder can act as
     this node. Send the line over ssh.
@@ -141,7 +142,7 @@ def leave(as_json: bool) -> None:
 @cluster.command()
 @click.option("--ready-fd", type=int, hidden=True)
 def serve(ready_fd: int | None) -> None:
-    """Run this node's broker in the foreground, for a service manager; ends on SIGTERM."""
+    """Run this node's broker in the foreground. For a service manager; ends on SIGTERM."""
     from ctl.cluster.membership import Files
     from ctl.process import broker as service
 
@@ -174,7 +175,7 @@ def _own_address() -> str:
 @click.command()
 @JSON
 def events(as_json: bool) -> None:
-    """Print the messages between nodes, and this node's reactions, from now on, until interrupted.
+    """Print the messages between nodes, until interrupted. This node's reactions are printed, too.
 
     Prints LOCAL_U, NO_LOCAL, STOP and RESUME of every node that holds a job of this node; local users; jobs that stop
     and go on here; the connection to the broker; and dropped messages with the reason.

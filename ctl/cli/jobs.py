@@ -55,7 +55,7 @@ def run(jid: str, command: tuple[str, ...]) -> int:
 @click.command()
 @JSON
 def jobs(as_json: bool) -> None:
-    """List the jobs with their use of CPU and memory, and their overtakes in the ready queues.
+    """List the jobs, with CPU, memory and overtakes.
 
     CPU is the number of CPUs in use now. Overtakes are counted since the job began. given: its tasks passed a task.
     suffered: its tasks were passed. from: ctl (`ctl run`) or slurm (a job of Slurm with this id). state: free, slowed
@@ -101,7 +101,7 @@ def jobs(as_json: bool) -> None:
 @click.option("--job", "-j", "jid", metavar="JID", help="list only the tasks of this job")
 @JSON
 def tasks(jid: str | None, as_json: bool) -> None:
-    """List the tasks of the jobs, and the local tasks that run or are queued now.
+    """List tasks of jobs, and running or queued local tasks.
 
     de: overtakes suffered; mes: P·mes + (1-P)·COM; com, rec: messages now queued, received; flt: major faults of the
     last second, or with flt=probability the per mille of its pages on swap; swap-in and thrashing: how long the task

@@ -143,7 +143,7 @@ def agent(name: str, assignments: tuple[str, ...]) -> int:
 @cli.command()
 @JSON
 def unload(as_json: bool) -> None:
-    """Unload the scheduler and end its agent; jobs run on under the kernel's own scheduler.
+    """Unload the scheduler and end its agent. Jobs run on under the kernel's own scheduler.
 
     Ends an agent by force if it does not answer, and cleans up after a killed agent.
 
@@ -162,7 +162,7 @@ def unload(as_json: bool) -> None:
 @settings
 @JSON
 def switch(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
-    """Change the policy of the running scheduler, without ever falling back to the kernel's own.
+    """Change the policy of the running scheduler. The kernel's own scheduler never runs meanwhile.
 
     \b
     Examples:

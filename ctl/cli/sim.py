@@ -31,7 +31,7 @@ _REPLICATIONS = click.option("--replications", "-n", type=click.IntRange(1, 10_0
 
 @click.group(cls=Group)
 def sim() -> None:
-    """Simulate the papers' clusters: run a model, make a figure, check the papers' claims.
+    """Simulate the papers' clusters. Run a model, make a figure, check the papers' claims.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def _number(value: object) -> str:
 @click.option("--seed", type=click.IntRange(0, 2**63), default=1, show_default=True)
 @JSON
 def run(model: str, policy: str, given: tuple[str, ...], params: Path | None, seed: int, as_json: bool) -> None:
-    """Run one replication of MODEL and print its results, without keeping them.
+    """Run one replication of MODEL and print its results. The results are not kept.
 
     \b
     Examples:
@@ -114,7 +114,7 @@ def run(model: str, policy: str, given: tuple[str, ...], params: Path | None, se
 @click.argument("model", required=False)
 @JSON
 def models(model: str | None, as_json: bool) -> None:
-    """List the models, or a MODEL's parameters with range, default and source.
+    """List the models, or a MODEL's parameters. Prints range, default and source of each parameter.
 
     \b
     Example:
@@ -149,7 +149,7 @@ def experiment(
     store: Path | None,
     out: Path,
 ) -> None:
-    """Make a figure of the papers: its missing runs, and its plots (PNG, SVG).
+    """Make a figure of the papers. Makes its missing runs, and its plots (PNG, SVG).
 
     A wrong NAME lists all names. Ctrl-C keeps finished runs, and the same command continues.
 
@@ -193,7 +193,8 @@ def claims(
     markdown: bool,
     as_json: bool,
 ) -> int:
-    """Judge the papers' claims (IDS, or all): reproduced, not reproduced, or not checkable here, with the reason.
+    """Judge the papers' claims (IDS, or all). A verdict is reproduced, not reproduced, or not checkable here, with the
+    reason.
 
     \b
     Examples:

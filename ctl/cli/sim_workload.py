@@ -38,7 +38,7 @@ def workload(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Describe a job LOG (Standard Workload Format), or generate a log.
+    """Describe a job LOG, or generate a log. Logs are in the Standard Workload Format.
 
     \b
     Examples:

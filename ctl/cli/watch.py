@@ -27,7 +27,7 @@ _MIB = 1 << 20
 @click.option("--cluster", "of_cluster", is_flag=True, help="show the cluster's nodes, and the jobs of this node")
 @JSON
 def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
-    """Show whether the scheduler is loaded and how it is set, or why it ended.
+    """Show the scheduler's state and settings, or why it ended.
 
     --follow prints a line for each event: any sched_ext scheduler that starts or ends, overload, jobs and their
     processes, changes of policy and knobs. With --json a line is an object.
@@ -218,7 +218,7 @@ def _duration(seconds: float) -> str:
 )
 @JSON
 def trace(count: int | None, raw: Path | None, source: Path | None, as_json: bool) -> None:
-    """Print every insertion into a ready queue: the task, its place, and the tasks that it overtook.
+    """Print every insertion into a ready queue. A line has the task, its place, and the tasks that it overtook.
 
     The scheduler records decisions only while a reader is connected. The number of lost decisions follows at the end,
     on stderr.
