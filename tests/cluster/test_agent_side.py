@@ -75,7 +75,7 @@ def test_agent_and_another_node_hear_each_other() -> None:
             peers.stops([])
             assert agent.states["7"] == ("stopped", True), "by the other node alone"
 
-            with pytest.raises(CoschedError, match="alice's on node2, not bob's"):
+            with pytest.raises(CoschedError, match="alice on node2, not to bob"):
                 await peers.check_user("7", "bob")
             two.relay.stops([])
             peers.local_user("mouse")

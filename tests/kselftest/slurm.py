@@ -164,7 +164,7 @@ def begun_after_load() -> None:
         ktap.until(lambda: _jobs() == both, "two jobs, by their ids, and their users", _LIMIT)
         of_second = {row["tid"] for row in _asked("tasks") if row["jid"] == second}
         ktap.expect(of_second, _threads(second, "user"), "tasks of the second job")
-        refused("run", "--job", third, "--", "true", words=(third, "Slurm's", "choose another"))
+        refused("run", "--job", third, "--", "true", words=(third, "a job of Slurm", "choose another"))
         slurm.cancel(second)
         ktap.until(lambda: list(_jobs()) == [third], "the second job is gone", _LIMIT)
         slurm.cancel(third)
