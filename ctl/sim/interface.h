@@ -13,8 +13,7 @@ static struct sim *new_sim(const struct sim_params *params)
 
 	if (!s)
 		return NULL;
-	if (!log_inv[0])
-		log_tables();
+	log_tables();
 	s->par = *params;
 #if defined(SIM_CHECK) && defined(SIM_DECISION_H)
 	s->log = calloc(SIM_LOG_ROOM, sizeof(*s->log));

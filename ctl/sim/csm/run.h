@@ -187,8 +187,7 @@ void sim_draw(uint32_t what, double a, double b, uint64_t seed, double *out, uin
 {
 	uint64_t stream = stream_of(seed, 0, 0, what);
 
-	if (!log_inv[0])
-		log_tables();
+	log_tables();
 	for (uint32_t i = 0; i < n; i++) {
 		if (what == 0)
 			out[i] = a * exponential(&stream);
@@ -206,8 +205,7 @@ void sim_gaps(const struct sim_params *params, uint32_t job, uint64_t *ns, uint3
 {
 	uint64_t gaps = stream_of(params->seed, job, 0, DRAW_MESSAGE);
 
-	if (!log_inv[0])
-		log_tables();
+	log_tables();
 	for (uint32_t i = 0; i < n; i++)
 		ns[i] = exponential_ns(&gaps, params->mfreq_ns);
 }

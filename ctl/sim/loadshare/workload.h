@@ -8,30 +8,6 @@
 
 #include "state.h"
 
-/* e^x by 2^k e^r, |r| <= ln 2 / 2; no libm, so the same on every machine */
-static double exp_of(double x)
-{
-	int k = (int)(x / LN2 + (x < 0 ? -0.5 : 0.5));
-	double r = x - k * LN2, sum = 1, power;
-	uint64_t bits;
-
-	for (int i = 16; i; i--)
-		sum = 1 + r * sum / i;
-	if (k < -1000 || k > 1000)
-		return k < 0 ? 0 : 1e300;
-	bits = (uint64_t)(1023 + k) << 52;
-	memcpy(&power, &bits, 8);
-	return sum * power;
-}
-
-static double ln_of(double x)
-{
-	double c, r;
-	int e = log_parts(x, &c, &r);
-
-	return e * LN2 + c + r * (1 + r * (-1.0 / 2 + r * (1.0 / 3 + r * (-1.0 / 4 + r * (1.0 / 5 - r * (1.0 / 6))))));
-}
-
 static int by_arrival(const void *a, const void *b)
 {
 	uint64_t x = ((const struct sim_job *)a)->arrives, y = ((const struct sim_job *)b)->arrives;
@@ -42,9 +18,9 @@ static int by_arrival(const void *a, const void *b)
 /* Lognormal of mean 1. */
 static double lognormal(uint64_t *stream, double cv)
 {
-	double square = ln_of(1 + cv * cv);
+	double square = ln(1 + cv * cv), x = __builtin_sqrt(square) * normal(stream) - square / 2;
 
-	return exp_of(__builtin_sqrt(square) * normal(stream) - square / 2);
+	return x < 0 ? 1 / exponent(-x) : exponent(x);
 }
 
 void sim_month(uint64_t seed, uint32_t n, uint32_t days, double cpu_s, double cpu_cv, double kb, double kb_cv,
@@ -90,7 +66,7 @@ void sim_burst(uint64_t seed, uint32_t n, double end_s, double mu, double sigma,
 
 	log_tables();
 	for (uint32_t i = 0; i < n; ) {
-		double t = uniform(&arrivals) * end_s, z = (ln_of(t / unit_s) - mu) / sigma;
+		double t = uniform(&arrivals) * end_s, z = (ln(t / unit_s) - mu) / sigma;
 
 		if (exponential(&arrivals) < z * z / 2)		/* with probability exp(-z^2 / 2) it is one */
 			continue;

@@ -16,24 +16,6 @@
 
 #include "state.h"
 
-#define LN2_HIGH 0.693147180369123816490	/* of few bits: a multiple by a small whole number is exact */
-#define LN2_LOW 1.90821492927058770002e-10
-
-/* e^x for 0 <= x < 700, by its series on [-ln 2 / 2, ln 2 / 2]; relative error below 1e-15 */
-static double exponent(double x)
-{
-	static const double inverse[] = { 0, 1, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5, 1.0 / 6, 1.0 / 7, 1.0 / 8,
-					  1.0 / 9, 1.0 / 10, 1.0 / 11, 1.0 / 12, 1.0 / 13 };
-	int k = (int)(x * (1 / LN2) + 0.5);
-	double r = x - k * LN2_HIGH - k * LN2_LOW, sum = 1, power;
-	uint64_t bits = (uint64_t)(1023 + k) << 52;
-
-	for (int i = 13; i >= 1; i--)
-		sum = 1 + sum * r * inverse[i];
-	memcpy(&power, &bits, 8);
-	return sum * power;
-}
-
 struct walk {
 	uint64_t	stream;
 	double		at, range, theta;
@@ -41,8 +23,7 @@ struct walk {
 
 static struct walk walk_of(double theta, uint64_t range, uint64_t seed, uint64_t number)
 {
-	if (!log_inv[0])
-		log_tables();
+	log_tables();
 	return (struct walk){ stream_of(seed, number, 0, DRAW_PAGE), 0, (double)range, theta };
 }
 
