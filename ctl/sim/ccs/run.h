@@ -54,7 +54,7 @@ static void check_sums(struct sim *s)
 
 static void on_timer(struct sim *s)
 {
-	struct timer t = take_timer(s);
+	struct timer t = heap_take(&s->timers);
 
 	switch (t.what) {
 	case TIMER_ARRIVAL:
@@ -84,7 +84,7 @@ int sim_run(struct sim *s, uint64_t until, uint64_t events)
 {
 	for (; events && !s->trouble; events--, s->stats.events++) {
 		uint64_t cpu = s->tree[1] == NEVER ? NEVER : s->tree[1] >> s->shift;
-		uint64_t timer = s->nr_timers ? s->timers[0].at : NEVER;
+		uint64_t timer = heap_next(&s->timers);
 		uint64_t at = cpu < timer ? cpu : timer;
 
 		if (s->nr_done == s->nr_all) {
@@ -144,17 +144,16 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 	s->nr_tasks = params->nodes * (params->mpl + 1);
 	for (uint32_t i = 0; i < nr_script; i++)
 		s->nr_tasks += script[i].size;
-	s->room_timers = 1024;
 	s->nr_notes = 64;
 	s->waiting = s->last_waiting = NIL;
 	s->bound = s->stats.least_jobs = params->mpl;
-	s->timers = malloc(s->room_timers * sizeof(*s->timers));
 	s->notes = malloc(s->nr_notes * sizeof(*s->notes));
 	s->nodes = calloc(params->nodes, sizeof(*s->nodes));
 	s->tasks = calloc(s->nr_tasks, sizeof(*s->tasks));
 	s->peers = calloc((uint64_t)s->nr_tasks * params->nodes, sizeof(*s->peers));
 	s->jobs = calloc(s->nr_all + 1ULL, sizeof(*s->jobs));
-	if (make_tournament(s, params->nodes) || !s->timers || !s->notes || !s->nodes || !s->tasks || !s->peers || !s->jobs) {
+	if (make_tournament(s, params->nodes) || make_heap(&s->timers, 1024) || !s->notes || !s->nodes || !s->tasks ||
+	    !s->peers || !s->jobs) {
 		sim_free(s);
 		return NULL;
 	}
@@ -186,7 +185,7 @@ void sim_free(struct sim *s)
 	if (!s)
 		return;
 	free(s->tree);
-	free(s->timers);
+	free(s->timers.entries);
 	free(s->notes);
 	free(s->nodes);
 	free(s->tasks);

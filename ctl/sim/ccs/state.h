@@ -40,6 +40,9 @@ struct timer {
 	uint32_t	last;
 };
 
+typedef struct timer heap_entry;
+#include "heap.h"
+
 /* A node's event for another node, about a job. */
 struct note {
 	uint32_t	job, node, to, seq;
@@ -134,9 +137,8 @@ struct sim {
 	uint64_t	now;
 	uint64_t	*tree;			/* the CPUs' next events (tournament.h) */
 	uint32_t	leaves, shift;
-	struct timer	*timers;		/* a heap */
-	uint32_t	nr_timers, room_timers;
-	uint64_t	order;
+	struct heap	timers;
+	uint64_t	order;			/* of the next timer */
 	struct note	*notes;
 	uint32_t	nr_notes, free_note;
 
@@ -170,52 +172,12 @@ struct sim {
 
 #include "tournament.h"
 
-/* --- timers: a heap, earliest first, then in the order in which they were set --- */
-
-static inline int before(const struct timer *a, const struct timer *b)
-{
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
-
+/* Timers at the same time are due in the order in which they were set. */
 static void set_timer(struct sim *s, struct timer t)
 {
-	uint32_t i = s->nr_timers++;
-
-	if (i == s->room_timers) {
-		struct timer *more = realloc(s->timers, 2ULL * i * sizeof(*more));
-
-		if (!more) {
-			s->trouble = "out of memory for timers";
-			s->nr_timers--;
-			return;
-		}
-		s->timers = more;
-		s->room_timers = 2 * i;
-	}
 	t.order = s->order++;
-	for (; i && before(&t, &s->timers[(i - 1) / 2]); i = (i - 1) / 2)
-		s->timers[i] = s->timers[(i - 1) / 2];
-	s->timers[i] = t;
-}
-
-static struct timer take_timer(struct sim *s)
-{
-	struct timer first = s->timers[0], t = s->timers[--s->nr_timers];
-	uint32_t i = 0, n = s->nr_timers;
-
-	for (;;) {
-		uint32_t child = 2 * i + 1;
-
-		if (child >= n)
-			break;
-		child += child + 1 < n && before(&s->timers[child + 1], &s->timers[child]);
-		if (!before(&s->timers[child], &t))
-			break;
-		s->timers[i] = s->timers[child];
-		i = child;
-	}
-	s->timers[i] = t;
-	return first;
+	if (heap_add(&s->timers, t))
+		s->trouble = "out of memory for timers";
 }
 
 /* --- sums over time --- */

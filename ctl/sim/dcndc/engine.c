@@ -229,7 +229,7 @@ static int moves_queued(const struct sim *s, const struct task *t)
 
 static void on_message(struct sim *s)
 {
-	struct message m = take_message(s);
+	struct message m = heap_take(&s->messages);
 	struct task *t = &s->tasks[m.to];
 	uint32_t ahead = s->tail;
 	int was_queued = t->state == TASK_QUEUED;

@@ -99,9 +99,13 @@ static int on_arrival(struct sim *s)
 	memcpy(t->point, given->point, sizeof(t->point));
 	s->records[s->nr_arrived] = (struct sim_record){ .arrived = s->now, .service = given->service,
 							 .parallel = given->parallel, .messages = given->messages };
-	for (uint32_t k = 0; k < given->messages; k++)
-		post(s, (struct message){ .at = s->now + given->offset[k], .order = s->nr_arrived * 16ULL + k,
-					  .to = index, .generation = generation });
+	for (uint32_t k = 0; k < given->messages; k++) {
+		struct message m = { .at = s->now + given->offset[k], .order = s->nr_arrived * (uint64_t)SIM_MESSAGES + k,
+				     .to = index, .generation = generation };
+
+		if (heap_add(&s->messages, m))
+			return -1;
+	}
 	areas(s);
 	s->live++;
 	s->stats.arrivals++;
@@ -161,7 +165,7 @@ static void check_sums(struct sim *s)
 int sim_run(struct sim *s, uint64_t until, uint64_t events)
 {
 	for (; events && !s->trouble; events--, s->stats.events++) {
-		uint64_t message = s->nr_messages ? s->heap[0].at : NEVER;
+		uint64_t message = heap_next(&s->messages);
 		uint64_t at = s->next_arrival < message ? s->next_arrival : message;
 
 		if (s->cpu_due < at)
@@ -182,7 +186,7 @@ int sim_run(struct sim *s, uint64_t until, uint64_t events)
 		s->now = at;
 		if (s->next_arrival == at) {
 			if (on_arrival(s))
-				s->trouble = "out of memory for tasks";
+				s->trouble = "out of memory for tasks and their messages";
 		} else if (message == at) {
 			on_message(s);
 		} else {
@@ -207,10 +211,8 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_script *sc
 				      .share_ns = params->share_ns };
 	s->free_task = s->running = s->head = s->tail = NIL;
 	s->cpu_due = NEVER;
-	s->room_messages = 1024;
-	s->heap = malloc(s->room_messages * sizeof(*s->heap));
 	s->gaps = stream_of(params->seed, UINT64_MAX, 0, DRAW_ARRIVAL);
-	if (!s->heap || more_tasks(s) || more_records(s)) {
+	if (make_heap(&s->messages, 1024) || more_tasks(s) || more_records(s)) {
 		sim_free(s);
 		return NULL;
 	}
@@ -222,7 +224,7 @@ void sim_free(struct sim *s)
 {
 	if (!s)
 		return;
-	free(s->heap);
+	free(s->messages.entries);
 	free(s->tasks);
 	free(s->records);
 	free(s->log);

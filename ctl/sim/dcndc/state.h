@@ -40,11 +40,13 @@ struct message {
 	uint32_t	to, generation;
 };
 
+typedef struct message heap_entry;
+#include "heap.h"
+
 struct sim {
 	uint64_t	now;
 	uint64_t	next_arrival, cpu_due;	/* NEVER: the CPU is idle */
-	struct message	*heap;			/* the next to come first */
-	uint32_t	nr_messages, room_messages;
+	struct heap	messages;		/* that will come */
 
 	struct task	*tasks;
 	uint32_t	nr_tasks, free_task;	/* slots, head of the free ones */
@@ -73,49 +75,6 @@ struct sim {
 	struct sim_decision *log;
 	uint32_t	nr_log;
 };
-
-static inline int sooner(const struct message *a, const struct message *b)
-{
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
-
-/* A message that will come. */
-static void post(struct sim *s, struct message m)
-{
-	uint32_t i = s->nr_messages++;
-
-	if (i == s->room_messages) {
-		struct message *more = realloc(s->heap, 2ULL * s->room_messages * sizeof(*more));
-
-		if (!more) {
-			s->nr_messages--;
-			s->trouble = "out of memory for messages";
-			return;
-		}
-		s->heap = more;
-		s->room_messages *= 2;
-	}
-	for (; i && sooner(&m, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		s->heap[i] = s->heap[(i - 1) / 2];
-	s->heap[i] = m;
-}
-
-/* The next one, which there is. */
-static struct message take_message(struct sim *s)
-{
-	struct message first = s->heap[0], last = s->heap[--s->nr_messages];
-	uint32_t i = 0, child;
-
-	for (; (child = 2 * i + 1) < s->nr_messages; i = child) {
-		if (child + 1 < s->nr_messages && sooner(&s->heap[child + 1], &s->heap[child]))
-			child++;
-		if (sooner(&last, &s->heap[child]))
-			break;
-		s->heap[i] = s->heap[child];
-	}
-	s->heap[i] = last;
-	return first;
-}
 
 /* Tasks in the system over time, up to now. Called before their number changes. */
 static void areas(struct sim *s)

@@ -111,12 +111,13 @@ static void enter_and_run(struct sim *s, uint32_t node, uint32_t j)
 
 static void transfer(struct sim *s, uint32_t j, uint32_t to, uint64_t takes)
 {
-	struct transfer t = { .arrives = s->now + takes, .number = s->transfer_number++, .job = j, .to = to };
+	struct transfer t = { .at = s->now + takes, .order = s->order++, .job = j, .to = to };
 
 	s->records[j].migration += takes;
 	s->state[j].state = JOB_COMING;
 	add(&s->nodes[to].coming, s->state[j].ws, s->jobs[j].request);
-	push_transfer(s, t);
+	if (heap_add(&s->transfers, t))
+		s->trouble = "out of memory for transfers";
 }
 
 /* A job that is nowhere yet goes to a node. */
@@ -237,7 +238,7 @@ static void on_arrival(struct sim *s)
 
 static void on_transfer(struct sim *s)
 {
-	struct transfer t = pop_transfer(s);
+	struct transfer t = heap_take(&s->transfers);
 	struct node *n = &s->nodes[t.to];
 
 	subtract(&n->coming, s->state[t.job].ws, s->jobs[t.job].request);

@@ -8,7 +8,7 @@
 static inline void check_nodes(struct sim *s)
 {
 #ifdef SIM_CHECK
-	uint32_t found = s->nr_transfers + s->nr_held;
+	uint32_t found = s->transfers.nr + s->nr_held;
 
 	for (uint32_t k = 0; k < s->par.nodes; k++) {
 		const struct node *n = &s->nodes[k];
@@ -54,8 +54,8 @@ int sim_run(struct sim *s, uint64_t until, uint64_t events)
 		uint64_t at = s->nr_arrived < s->nr_jobs ? s->jobs[s->nr_arrived].arrives : NEVER;
 		int which = 0;
 
-		if (s->nr_transfers && s->transfers[0].arrives < at) {
-			at = s->transfers[0].arrives;
+		if (heap_next(&s->transfers) < at) {
+			at = heap_next(&s->transfers);
 			which = 1;
 		}
 		if (s->retry < at) {
@@ -104,13 +104,13 @@ struct sim *sim_new(const struct sim_params *params, const struct sim_job *jobs,
 	s->retry = NEVER;
 	s->state = calloc(nr_jobs + 1, sizeof(*s->state));
 	s->records = calloc(nr_jobs + 1, sizeof(*s->records));
-	s->transfers = calloc(nr_jobs + 1, sizeof(*s->transfers));
 	s->tasks = calloc(nr_jobs + 1, sizeof(*s->tasks));
 	s->nodes = calloc(n, sizeof(*s->nodes));
 	s->views = calloc(2UL * n, sizeof(*s->views));
 	s->due = malloc(s->leaves * sizeof(*s->due));
 	s->tree = malloc(2UL * s->leaves * sizeof(*s->tree));
-	if (!s->state || !s->records || !s->transfers || !s->tasks || !s->nodes || !s->views || !s->due || !s->tree) {
+	if (make_heap(&s->transfers, nr_jobs + 1) || !s->state || !s->records || !s->tasks || !s->nodes || !s->views ||
+	    !s->due || !s->tree) {
 		sim_free(s);
 		return NULL;
 	}
@@ -132,7 +132,7 @@ void sim_free(struct sim *s)
 		return;
 	free(s->state);
 	free(s->records);
-	free(s->transfers);
+	free(s->transfers.entries);
 	free(s->tasks);
 	free(s->nodes);
 	free(s->views);

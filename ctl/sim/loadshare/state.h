@@ -39,9 +39,12 @@ struct node {
 };
 
 struct transfer {
-	uint64_t	arrives, number;
+	uint64_t	at, order;
 	uint32_t	job, to;
 };
+
+typedef struct transfer heap_entry;
+#include "heap.h"
 
 struct sim {
 	uint64_t	now;
@@ -54,9 +57,8 @@ struct sim {
 	struct sim_view	*views;			/* room to look at all nodes */
 	uint64_t	*due;			/* each node's next event */
 	uint32_t	*tree, leaves;		/* tournament of the nodes by it */
-	struct transfer	*transfers;		/* a heap */
-	uint32_t	nr_transfers;
-	uint64_t	transfer_number;
+	struct heap	transfers;		/* under way */
+	uint64_t	order;			/* of the next transfer */
 	uint64_t	retry, bus_free;
 	uint32_t	nr_held, inside;	/* inside: arrived and not gone */
 	struct sim_task	*tasks;			/* room to look at the jobs of a node */
@@ -94,36 +96,6 @@ static void due_at(struct sim *s, uint32_t node, uint64_t time)
 
 		s->tree[i] = s->due[b] < s->due[a] ? b : a;
 	}
-}
-
-static int earlier(const struct transfer *a, const struct transfer *b)
-{
-	return a->arrives != b->arrives ? a->arrives < b->arrives : a->number < b->number;
-}
-
-static void push_transfer(struct sim *s, struct transfer t)
-{
-	uint32_t i = s->nr_transfers++;
-
-	for (; i && earlier(&t, &s->transfers[(i - 1) / 2]); i = (i - 1) / 2)
-		s->transfers[i] = s->transfers[(i - 1) / 2];
-	s->transfers[i] = t;
-}
-
-static struct transfer pop_transfer(struct sim *s)
-{
-	struct transfer first = s->transfers[0], last = s->transfers[--s->nr_transfers];
-	uint32_t i = 0, child;
-
-	for (; (child = 2 * i + 1) < s->nr_transfers; i = child) {
-		if (child + 1 < s->nr_transfers && earlier(&s->transfers[child + 1], &s->transfers[child]))
-			child++;
-		if (!earlier(&s->transfers[child], &last))
-			break;
-		s->transfers[i] = s->transfers[child];
-	}
-	s->transfers[i] = last;
-	return first;
 }
 
 static void count_time(struct sim *s)
