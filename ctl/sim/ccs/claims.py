@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from ctl.sim.ccs import claims_labs as labs
 from ctl.sim.ccs import claims_tests as tests
-from ctl.sim.claim import Claim
+from ctl.sim.claim import Claim, Test
 
 __all__ = ["CLAIMS"]
 
 _READINGS = ("-node", "-short", "-fine", "-credit")
 
 
-def _five(test: tests.Test, *readings: str) -> tuple[tuple[str, ...], tests.Test]:
-    """Claims of Fig. 5, with the results of other readings."""
+def _five(test: Test, *readings: str) -> tuple[tuple[str, ...], Test]:
+    """Claims of Fig. 5, with the results of these readings."""
     return ("ccs-fig5", *(f"ccs-fig5{r}" for r in readings)), tests.by_reading(test, readings)
 
 
-def _eight(test: tests.Test) -> tuple[tuple[str, ...], tests.Test]:
+def _eight(test: Test) -> tuple[tuple[str, ...], Test]:
     return ("ccs-fig8", "ccs-fig8-node"), tests.by_reading(test, ("-node",))
 
 
-def _nine(test: tests.Test) -> tuple[tuple[str, ...], tests.Test]:
+def _nine(test: Test) -> tuple[tuple[str, ...], Test]:
     return ("ccs-fig9", "ccs-fig9-small"), tests.by_reading(test, ("-small",))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from statistics import mean
 
-from ctl.sim.ccs.claims_tests import SCL, SLOWDOWN, SPEEDUP, Test, relative
-from ctl.sim.claim import Found
+from ctl.sim.ccs.claims_tests import SCL, SLOWDOWN, SPEEDUP, relative
+from ctl.sim.claim import Found, Test
 from ctl.sim.evidence import Evidence
 
 __all__ = [

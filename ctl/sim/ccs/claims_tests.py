@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from statistics import mean
 
+from ctl.sim import claim
 from ctl.sim.ccs.experiments import READINGS, TECHNIQUES
 from ctl.sim.ccs.inputs import PROFILES, WORKLOADS
-from ctl.sim.claim import Found
+from ctl.sim.claim import Found, Test
 from ctl.sim.evidence import Evidence, about, less
 from ctl.sim.intervals import Mean, paired, slope
 from ctl.sim.params import Value
@@ -18,7 +19,6 @@ __all__ = [
     "SCL",
     "SLOWDOWN",
     "SPEEDUP",
-    "Test",
     "above_three",
     "by_reading",
     "drawn",
@@ -56,24 +56,14 @@ __all__ = [
     "zhang",
 ]
 
-Test = Callable[..., Found]
 SPEEDUP, SLOWDOWN, SCL = "speedup", "slowdown_local", "scl_p99_ms"
 TRADITIONAL = ("implicit", "dyn", "pred")
 ENVIRONMENTS = ("shell", "internet")
 
 
 def by_reading(test: Test, readings: tuple[str, ...]) -> Test:
-    """Judge by the defaults, and report the results of the other readings."""
-
-    def judged(default: Evidence, *others: Evidence) -> Found:
-        holds, shown = test(default)
-        for other, reading in zip(others, readings, strict=True):
-            would, instead = test(other)
-            said = ", ".join(f"{k}={v}" for k, v in READINGS[reading].items())
-            shown += f" [{said}: {'holds' if would else 'does not hold'}, {instead}]"
-        return holds, shown
-
-    return judged
+    """Judge by the defaults, and report the results of these readings, named by their parameters."""
+    return claim.by_reading(test, [claim.shown(READINGS[of]) for of in readings])
 
 
 def relative(e: Evidence, a: str, b: str, x: Value, metric: str) -> float:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean
 
-from ctl.sim.claim import Claim
+from ctl.sim.claim import Claim, Test, by_reading
 from ctl.sim.claim import Found as _Found
 from ctl.sim.csm import claims_trials as trials
 from ctl.sim.evidence import Evidence, about, less
@@ -280,10 +280,7 @@ def _about_one(m: Mean) -> bool:
     return m.low <= 1 <= m.high or abs(m.mean - 1) <= 0.1
 
 
-def _cascade(e: Evidence, often: Evidence) -> _Found:
-    holds, shown = _cascades(e)
-    would, instead = _cascades(often)
-    return holds, f"{shown} [four times as many faults: {'holds' if would else 'does not hold'}, {instead}]"
+_cascade = by_reading(_cascades, ("four times as many faults",))
 
 
 _FORTY = ("csm-cascade", "csm-cascade-often")
@@ -293,7 +290,7 @@ _TOY, _FOUR = (tuple(f"{name}{reading}" for reading in trials.READINGS) for name
 _by = trials.by_reading
 _REAL = "a measurement of real Linux nodes, not of this model"
 
-_ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None], ...] = (
+_ROWS: tuple[tuple[str, str, str, tuple[str, ...], Test | None], ...] = (
     ("CSM-1", "COS beats Linux for MG when memory suffices", _REAL, (), None),
     ("CSM-2", "paging wipes out the benefit of coscheduling", _REAL, (), None),
     ("CSM-3", "no memory policy: L ends first, then J1", "L < J1 < J2 under rr", _TOY, _by(trials.toy_order)),

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import mean
 
+from ctl.sim import claim
 from ctl.sim.claim import Found as _Found
+from ctl.sim.claim import Test
 from ctl.sim.evidence import Evidence, less
 from ctl.sim.intervals import Mean, paired
 
@@ -29,17 +31,9 @@ READINGS = ("", "-free", "-free-1s")
 """Suffixes of the trials' experiments: the defaults; a new task takes free pages only; also a message each second."""
 
 
-def by_reading(test: Callable[[Evidence], _Found]) -> Callable[..., _Found]:
-    """Judge by the defaults, and report the results of the other readings."""
-
-    def judged(default: Evidence, *others: Evidence) -> _Found:
-        holds, shown = test(default)
-        for other, said in zip(others, ("enter=free", "enter=free, mfreq 1 s"), strict=True):
-            would, instead = test(other)
-            shown += f" [{said}: {'holds' if would else 'does not hold'}, {instead}]"
-        return holds, shown
-
-    return judged
+def by_reading(test: Test) -> Test:
+    """Judge by the defaults, and report the results of the other READINGS."""
+    return claim.by_reading(test, ("enter=free", "enter=free, mfreq 1 s"))
 
 
 def _response(e: Evidence, line: str, job: str) -> list[float]:

@@ -4,10 +4,9 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import mean
 
-from ctl.sim.claim import Claim
+from ctl.sim.claim import Claim, Test, by_reading, shown
 from ctl.sim.claim import Found as _Found
 from ctl.sim.dcndc.experiments import PDT, READINGS, TECHNIQUES, line
 from ctl.sim.evidence import Evidence, less
@@ -41,14 +40,7 @@ def _sdca_first(e: Evidence) -> _Found:
     )
 
 
-def _by_reading(*es: Evidence) -> _Found:
-    """Judge by the defaults, and report the results of the other readings."""
-    holds, shown = _sdca_first(es[0])
-    for e, (_, instead) in zip(es[1:], list(READINGS.items())[1:], strict=True):
-        would, text = _sdca_first(e)
-        said = ", ".join(f"{name}={value}" for name, value in instead.items())
-        shown += f" [{said}: {'holds' if would else 'does not hold'}, {text}]"
-    return holds, shown
+_by_reading = by_reading(_sdca_first, [shown(instead) for instead in READINGS.values()][1:])
 
 
 # --- the sweeps ---
@@ -110,7 +102,7 @@ _REAL = "a measurement of real PVM-Linux nodes, not of this model"
 _FIGURES = tuple(f"dcndc-fig6-{reading}" if reading else "dcndc-fig6" for reading in READINGS)
 _SWEEPS = ("dcndc-fig6", "dcndc-spin", "dcndc-share", "dcndc-spin-bottom", "dcndc-share-async")
 
-_ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None], ...] = (
+_ROWS: tuple[tuple[str, str, str, tuple[str, ...], Test | None], ...] = (
     ("MO-1", "PRIO is best for sintree", _REAL, (), None),
     ("MO-2", "EXPLICIT is worst without local tasks", _REAL, (), None),
     ("MO-3", "EXPLICIT scarcely degrades with local load", _REAL, (), None),

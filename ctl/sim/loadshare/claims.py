@@ -10,12 +10,12 @@ condition as printed (B-LS-19), any number at a time; `useful`, nodes that thras
 
 from __future__ import annotations
 
-from ctl.sim.claim import Claim
+from ctl.sim.claim import Claim, Test, by_reading
 from ctl.sim.loadshare import claims_groups as groups
 from ctl.sim.loadshare import claims_known as known
 from ctl.sim.loadshare import claims_unknown as unknown
 from ctl.sim.loadshare.experiments import KNOWN_READINGS, SPEC_READINGS, TRACE_READINGS, UNKNOWN_READINGS
-from ctl.sim.loadshare.readings import Test, by_reading, each
+from ctl.sim.loadshare.readings import each, named
 
 __all__ = ["CLAIMS"]
 
@@ -24,20 +24,20 @@ _KNOWN, _UNKNOWN = tuple(KNOWN_READINGS), tuple(UNKNOWN_READINGS)
 
 
 def _known(id_: str, says: str, holds_if: str, figure: str, test: Test) -> _Row:
-    return id_, f"synthetic months: {says}", holds_if, each(_KNOWN, figure), by_reading(test, _KNOWN)
+    return id_, f"synthetic months: {says}", holds_if, each(_KNOWN, figure), by_reading(test, named(_KNOWN))
 
 
 def _unknown(id_: str, says: str, holds_if: str, figures: tuple[str, ...], test: Test) -> _Row:
-    return id_, says, holds_if, each(_UNKNOWN, *figures), by_reading(test, _UNKNOWN)
+    return id_, says, holds_if, each(_UNKNOWN, *figures), by_reading(test, named(_UNKNOWN))
 
 
 def _traces(id_: str, says: str, holds_if: str, figure: str, test: Test) -> _Row:
     readings = tuple(TRACE_READINGS)
-    return id_, says, holds_if, each(readings, figure), by_reading(test, readings)
+    return id_, says, holds_if, each(readings, figure), by_reading(test, named(readings))
 
 
 def _spec(id_: str, says: str, holds_if: str, figures: tuple[str, ...], test: Test) -> _Row:
-    return id_, says, holds_if, each(SPEC_READINGS, *figures), by_reading(test, SPEC_READINGS)
+    return id_, says, holds_if, each(SPEC_READINGS, *figures), by_reading(test, named(SPEC_READINGS))
 
 
 def _group(id_: str, says: str, holds_if: str, experiment: str, test: Test) -> _Row:
@@ -80,7 +80,7 @@ _ROWS: tuple[_Row, ...] = (
     _group("LS-16", "5.34, 24.75, 64.95 % oversized: 12.52, 44.12, 102.03 faults/s", "R_p ± 30 %", "groups",
            groups.fault_rates),
     ("LS-17", "T. 3: m-sort's paging share 37.4, 43.3, 90.52 %, m-m's 5.05, 13.18 %", "rise so, m-sort above m-m",
-     each(_GROWTH, "groups"), by_reading(groups.paging_shares, _GROWTH)),
+     each(_GROWTH, "groups"), by_reading(groups.paging_shares, named(_GROWTH))),
     _group("LS-18", "page faults never cease while memory is oversized", "every second from 5 % on; never falls",
            "fig3", groups.always_faults),
     _group("LS-19", "from 70 % on all thrash, the rate saturates", "useful share < 10 %, rate + 5 % at most", "fig3",

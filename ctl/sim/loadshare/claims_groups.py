@@ -6,11 +6,11 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import mean
 
-from ctl.sim.claim import Found
+from ctl.sim.claim import Found, Test
 from ctl.sim.evidence import Evidence
 from ctl.sim.loadshare.model import UNKNOWN
 from ctl.sim.loadshare.programs import GROUPS, SETS, TRACES
-from ctl.sim.loadshare.readings import Test, numbers
+from ctl.sim.loadshare.readings import numbers
 from ctl.sim.loadshare.simulation import fill
 from ctl.sim.native import load
 from ctl.sim.params import Value

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean
 
-from ctl.sim.claim import Found
+from ctl.sim.claim import Found, Test
 from ctl.sim.evidence import Evidence, less
 from ctl.sim.loadshare.experiments import KNOWN_LINES
 from ctl.sim.loadshare.params import MONTHS
-from ctl.sim.loadshare.readings import Test, numbers, percents
+from ctl.sim.loadshare.readings import numbers, percents
 
 __all__ = [
     "at_rate",

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ctl.sim.claim import Found
+from ctl.sim.claim import Found, Test
 from ctl.sim.evidence import Evidence, less
 from ctl.sim.intervals import paired
 from ctl.sim.loadshare.experiments import MT, UNKNOWN_LINES
 from ctl.sim.loadshare.programs import TRACES
-from ctl.sim.loadshare.readings import Test, argmin, numbers, percents
+from ctl.sim.loadshare.readings import argmin, numbers, percents
 from ctl.sim.params import Value
 
 __all__ = [

@@ -9,10 +9,10 @@ the other readings.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import mean
 
-from ctl.sim.claim import Claim
+from ctl.sim.claim import Claim, Test, by_reading
 from ctl.sim.claim import Found as _Found
 from ctl.sim.evidence import Evidence
 from ctl.sim.intervals import Mean
@@ -218,27 +218,18 @@ def _covers(e: Evidence) -> _Found:
     return found[1024].mean > 0.99, "pages touched at θ=2: " + ", ".join(texts) + " [decided by K, B-PP-2]"
 
 
-def _by_reading(test: Callable[[Evidence], _Found]) -> Callable[..., _Found]:
+def _by(test: Test) -> Test:
     """Judge by C=1, and report the results of the other readings."""
-
-    def judged(default: Evidence, *others: Evidence) -> _Found:
-        holds, shown = test(default)
-        for other, said in zip(others, tuple(READINGS.values())[1:], strict=True):
-            would, instead = test(other)
-            shown += f" [{said}: {'holds' if would else 'does not hold'}, {instead}]"
-        return holds, shown
-
-    return judged
+    return by_reading(test, tuple(READINGS.values())[1:])
 
 
 _FIVE, _SIX, _WALK = ("parpar-fig5",), ("parpar-fig6",), ("parpar-walk",)
 _SEVEN = tuple(f"parpar-fig7{suffix}" for suffix in READINGS)
-_by = _by_reading
 _LOG = "the LANL CM-5 log is not here; `ctl sim experiment parpar-fig2 --set trace=FILE` measures it on any log"
 _LAYOUT = "the layout of F. 1's records is not given; with 32 bytes a path and 64 a record it is 320 KB"
 _REAL = "a measurement of real programs' executables, not of this model"
 
-_ROWS: tuple[tuple[str, str, str, tuple[str, ...], Callable[..., _Found] | None], ...] = (
+_ROWS: tuple[tuple[str, str, str, tuple[str, ...], Test | None], ...] = (
     ("PP-1", "87 % of estimates within 5 MB", _LOG, (), None),
     ("PP-2", "70 % of estimates within 1 MB", _LOG, (), None),
     ("PP-3", "6 % of jobs are underestimated", _LOG, (), None),
