@@ -28,13 +28,11 @@ from ctl.kernel.btf import Btf, vmlinux
 from ctl.kernel.joins import Joins
 from ctl.kernel.layout import STATS, constant, ffi
 from ctl.kernel.libbpf import BpfLink, BpfMap, BpfObject, LibbpfError
+from ctl.kernel.pins import PINS, remove_pins
 from ctl.kernel.refusal import check_host, ended_at_once, explain
 from ctl.kernel.trace import Decisions, task_json
 
-__all__ = ["PINS", "Exit", "Scheduler", "remove_pins"]
-
-PINS = Path("/sys/fs/bpf/cosched")
-"""The directory of the pinned maps that scheduler and sensors share."""
+__all__ = ["Exit", "Scheduler"]
 
 _OPS = "cosched"  # the struct_ops map; sched_ext shows the same name
 _RULES, _STATS = constant("MAX_RULES"), len(STATS)
@@ -57,17 +55,6 @@ class Exit(TypedDict):
     reason: str
     msg: str
     dump: str
-
-
-def remove_pins() -> list[str]:
-    """Remove the pinned maps, and return their names. Maps in use live on until their last user closes them."""
-    if not PINS.is_dir():
-        return []
-    names = sorted(entry.name for entry in PINS.iterdir())
-    for name in names:
-        (PINS / name).unlink(missing_ok=True)
-    PINS.rmdir()
-    return names
 
 
 class Scheduler:

@@ -12,20 +12,19 @@ import ctypes
 import os
 import struct
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import Any
 
 from ctl.errors import USAGE, CoschedError
 from ctl.kernel.btf import vmlinux
 from ctl.kernel.layout import HEADER
-from ctl.kernel.libbpf import library, run_program
+from ctl.kernel.libbpf import run_program
 from ctl.kernel.observations import Input, Observation, Socket, read_observation, read_socket
 from ctl.kernel.offsets import field_offset
+from ctl.kernel.pins import PINS, map_id, pin, pinned_map_id
 from ctl.kernel.unread import Unread
 
-__all__ = ["PIN_DIR", "SENSORS", "Sensors"]
+__all__ = ["SENSORS", "Sensors"]
 
-PIN_DIR = Path("/sys/fs/bpf/cosched")
 SENSORS = ("faults", "sockets", "input")
 _SHARED = ("obs", "socks", "input")  # maps pinned for the scheduler
 _SOURCES = ("sensors", "faults", "sockets", "packets", "input")  # bpf/*.bcc.c, one program to bcc
@@ -104,9 +103,8 @@ class Sensors:
     ...     sensors.observations()
     """
 
-    def __init__(self, pin_dir: Path = PIN_DIR) -> None:
-        """Nothing is compiled before the first start; pin_dir has the shared maps."""
-        self.pin_dir = pin_dir
+    def __init__(self) -> None:
+        """Nothing is compiled before the first start."""
         self.active: frozenset[str] = frozenset()
         self._bpf: Any = None
         self._unread = Unread()
@@ -152,17 +150,17 @@ class Sensors:
 
     def pin(self) -> None:
         """Pin the shared maps that are not pinned."""
-        self.pin_dir.mkdir(parents=True, exist_ok=True)
+        PINS.mkdir(parents=True, exist_ok=True)
         for name in _SHARED:
-            if not (self.pin_dir / name).exists():
-                _pin(self._table(name).get_fd(), self.pin_dir / name)
+            if not (PINS / name).exists():
+                pin(self._table(name).get_fd(), PINS / name)
 
     def unpin(self) -> None:
         """Remove the shared maps' pins; a process that has a map open keeps the map."""
         for name in _SHARED:
-            (self.pin_dir / name).unlink(missing_ok=True)
-        if self.pin_dir.is_dir() and not any(self.pin_dir.iterdir()):
-            self.pin_dir.rmdir()
+            (PINS / name).unlink(missing_ok=True)
+        if PINS.is_dir() and not any(PINS.iterdir()):
+            PINS.rmdir()
 
     def sweep(self, unread_ms: int = 0) -> None:
         """Look again at every known thread and socket, for changes that probes have missed. Call this every second.
@@ -245,10 +243,10 @@ class Sensors:
 
     def _share_maps(self) -> None:
         """Open the pinned maps: make and pin them, or take the scheduler's maps."""
-        self.pin_dir.mkdir(parents=True, exist_ok=True)
+        PINS.mkdir(parents=True, exist_ok=True)
         if self._bpf is not None:
-            pinned = {name: _pinned_map_id(self.pin_dir / name) for name in _SHARED}
-            ours = {name: _map_id(self._table(name).get_fd()) for name in _SHARED}
+            pinned = {name: pinned_map_id(PINS / name) for name in _SHARED}
+            ours = {name: map_id(self._table(name).get_fd()) for name in _SHARED}
             if any(pinned[name] not in (None, ours[name]) for name in _SHARED):
                 self._bpf.cleanup()
                 self._bpf = None
@@ -266,7 +264,7 @@ class Sensors:
         flags = [f"-D{macro}={field_offset(path)}" for macro, path in _FIELDS.items()]
         flags += [f"-D{macro}={vmlinux().enum(enum)[name]}" for macro, (enum, name) in _ENUMERATORS.items()]
         flags += [
-            f'-DPIN_DIR="{self.pin_dir}"',
+            f'-DPIN_DIR="{PINS}"',
             f"-DRETURN_POP={_RETURN_POP}",
             f"-I{HEADER.parent}",
             "-Wno-macro-redefined",
@@ -362,26 +360,3 @@ class Sensors:
                 self._table("obs")[tid] = raw
             else:
                 self._table("obs").pop(tid, None)
-
-
-def _map_id(fd: int) -> int:
-    """The kernel's number of an open map."""
-    info = Path(f"/proc/self/fdinfo/{fd}").read_text()
-    return int(info.split("map_id:")[1].split()[0])
-
-
-def _pin(fd: int, path: Path) -> None:
-    """Pin an open map."""
-    if library().bpf_obj_pin(fd, bytes(path)):
-        raise CoschedError(f"cannot pin {path}: {os.strerror(ctypes.get_errno())}: is a bpffs mounted at /sys/fs/bpf?")
-
-
-def _pinned_map_id(pin: Path) -> int | None:
-    """The kernel's number of a pinned map, None if there is no such pin."""
-    fd = library().bpf_obj_get(bytes(pin))
-    if fd < 0:
-        return None
-    try:
-        return _map_id(fd)
-    finally:
-        os.close(fd)

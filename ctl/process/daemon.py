@@ -201,7 +201,7 @@ def _signal(pid: int, number: int) -> None:
 def _repair() -> list[str]:
     """Undo the changes of a killed agent; one sentence for each."""
     from ctl.kernel.cgroups import JobCgroups
-    from ctl.kernel.scheduler import remove_pins
+    from ctl.kernel.pins import remove_pins
 
     cgroups = JobCgroups()
     done = cgroups.repair()
@@ -250,7 +250,8 @@ def _agent_process(options: Options, ready: Ready, supervisor: int) -> int:
 def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
     """Load the scheduler, serve, unload. Returns why it ended and the kernel's exit record."""
     from ctl.kernel.cgroups import JobCgroups
-    from ctl.kernel.scheduler import Scheduler, remove_pins
+    from ctl.kernel.pins import remove_pins
+    from ctl.kernel.scheduler import Scheduler
 
     began = time.monotonic()
     cgroups = JobCgroups()

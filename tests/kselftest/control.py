@@ -18,7 +18,8 @@ from ctl.errors import USAGE, CoschedError
 from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups, cgroup_id
 from ctl.kernel.netlink import ProcessEvents, SchedulerEvents, TaskDelays
-from ctl.kernel.scheduler import PINS, Scheduler
+from ctl.kernel.pins import PINS, remove_pins
+from ctl.kernel.scheduler import Scheduler
 from ctl.node.swapping import Swapping
 from tests.kselftest import ktap
 from tests.kselftest.node import OBJECT, job, loaded, spawned
@@ -199,10 +200,7 @@ def foreign_pins_are_named() -> None:
         error = refusal(_load)
         assert str(pin) in str(error), "the pin is not named"
     finally:
-        pin.unlink(missing_ok=True)
-        for left in PINS.glob("*"):
-            left.unlink()
-        PINS.rmdir()
+        remove_pins()
 
 
 def _load() -> Scheduler:

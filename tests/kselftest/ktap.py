@@ -24,6 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from ctl.kernel.pins import PINS
+
 __all__ = [
     "AGAIN",
     "FAIL",
@@ -130,7 +132,7 @@ def left_behind(messages_before: int = 0) -> list[str]:
     for frozen in Path("/sys/fs/cgroup").rglob("cgroup.freeze"):
         if frozen.read_text().strip() != "0":
             found.append(f"{frozen.parent} is frozen")
-    found += [f"{pin} is pinned" for pin in Path("/sys/fs/bpf/cosched").glob("*")]
+    found += [f"{pin} is pinned" for pin in PINS.glob("*")]
     found += [f"kernel: {line}" for line in _kernel_log()[messages_before:] if _WARNING.search(line)]
     return found
 

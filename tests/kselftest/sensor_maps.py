@@ -13,7 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ctl.errors import USAGE, CoschedError
-from ctl.kernel.sensors import PIN_DIR, Sensors
+from ctl.kernel.pins import PINS
+from ctl.kernel.sensors import Sensors
 from tests.kselftest.ktap import expect, run
 from tests.kselftest.node import loaded
 
@@ -99,7 +100,7 @@ def stale_is_cleared() -> None:
     os.close(ready)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    expect(all((PIN_DIR / name).exists() for name in _MAPS), True, "its pins are still there")
+    expect(all((PINS / name).exists() for name in _MAPS), True, "its pins are still there")
     with Sensors() as successor:
         successor.start({"sockets"})
         expect(successor.sockets(), {}, "sockets known after the next start")
