@@ -13,6 +13,15 @@
 #define NEVER	UINT64_MAX
 #define LIKELY(x)	__builtin_expect(!!(x), 1)
 
+/* The next event, for loop.h. */
+struct event {
+	uint64_t	at;
+	int		what;			/* the engine's */
+	int		lasts;			/* 1: time passes in it, so a run up to `at` does not begin it; else 0 */
+};
+
+#define GO_ON	(-1)	/* beside enum sim_status: the run loop goes on */
+
 #ifdef SIM_CHECK
 #define CHECK(s, holds, text)	do { if (!(holds)) (s)->trouble = text; } while (0)
 #else

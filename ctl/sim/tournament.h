@@ -35,4 +35,10 @@ static inline void cpu_at(struct sim *s, uint32_t node, uint64_t time)
 	}
 }
 
+/* For loop.h: how many bits a time may have, of which the tree keeps all but the node's. */
+static inline uint32_t clock_bits(const struct sim *s)
+{
+	return 63 - s->shift;
+}
+
 #endif /* SIM_TOURNAMENT_H */

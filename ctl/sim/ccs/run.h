@@ -5,7 +5,7 @@
 
 #include "interface.h"
 
-static inline void check_nodes(struct sim *s)
+static inline void check_state(struct sim *s)
 {
 #ifdef SIM_CHECK
 	uint32_t tasks = 0;
@@ -80,33 +80,34 @@ static void on_timer(struct sim *s)
 	}
 }
 
-int sim_run(struct sim *s, uint64_t until, uint64_t events)
-{
-	for (; events && !s->trouble; events--, s->stats.events++) {
-		uint64_t cpu = s->tree[1] == NEVER ? NEVER : s->tree[1] >> s->shift;
-		uint64_t timer = heap_next(&s->timers);
-		uint64_t at = cpu < timer ? cpu : timer;
+enum { NEXT_TIMER, NEXT_CPU };
 
-		if (s->nr_done == s->nr_all) {
-			check_sums(s);
-			return s->trouble ? SIM_BROKEN : SIM_DONE;
-		}
-		if (at > until) {
-			s->now = until;
-			return SIM_PAUSED;
-		}
-		CHECK(s, at >= s->now, "time ran backwards");
-		s->now = at;
-		if (cpu < timer)
-			on_cpu(s, &s->nodes[s->tree[1] & ((1ULL << s->shift) - 1)]);
-		else
-			on_timer(s);
-		if (s->now >> (63 - s->shift))
-			s->trouble = "simulated time has run out of the clock's range";
-		check_nodes(s);
-	}
-	return s->trouble ? SIM_BROKEN : SIM_PAUSED;
+static inline struct event next_event(const struct sim *s)
+{
+	struct event next = { .at = heap_next(&s->timers), .what = NEXT_TIMER };
+	uint64_t cpu = s->tree[1] == NEVER ? NEVER : s->tree[1] >> s->shift;
+
+	return cpu < next.at ? (struct event){ .at = cpu, .what = NEXT_CPU } : next;
 }
+
+/* Epochs go on when all jobs have ended. */
+static inline int is_over(const struct sim *s, uint64_t next)
+{
+	(void)next;
+	return s->nr_done == s->nr_all;
+}
+
+static inline int take_event(struct sim *s, int what)
+{
+	s->stats.events++;
+	if (what == NEXT_CPU)
+		on_cpu(s, &s->nodes[s->tree[1] & ((1ULL << s->shift) - 1)]);
+	else
+		on_timer(s);
+	return GO_ON;
+}
+
+#include "loop.h"
 
 static void make_nodes(struct sim *s)
 {

@@ -5,11 +5,13 @@
 
 #include "interface.h"
 
-static inline void check_queues(struct sim *s)
+static inline void check_state(struct sim *s)
 {
 #ifdef SIM_CHECK
 	uint32_t tasks = 0, here = 0;
 
+	if (s->par.nodes > 64 && s->stats.events & 1023)
+		return;
 	for (uint32_t k = 0; k < s->par.nodes; k++) {
 		struct node *n = &s->nodes[k];
 		uint32_t nr = 0, before = NIL;
@@ -34,60 +36,49 @@ static void check_sums(struct sim *s)
 
 	for (uint32_t k = 0; k < s->par.nodes; k++)
 		busy += s->nodes[k].busy;
-	if (s->nr_done != s->nr_all)
-		s->trouble = "nothing more will happen, and not all jobs have ended";
-	else if (s->task_area != s->tr_sum)
+	if (s->task_area != s->tr_sum)
 		s->trouble = "Little's law does not hold: the tasks' time in the system does not add up";
 	else if (busy != s->tc_sum)
 		s->trouble = "work was lost or gained: the CPUs' busy time is not what the tasks asked for";
 }
 
-int sim_run(struct sim *s, uint64_t until, uint64_t events)
-{
-	for (; events && !s->trouble; events--, s->stats.events++) {
-		uint64_t cpu = s->tree[1] >> s->shift;
-		uint64_t at = s->next_arrival;
-		int which = 0;
+enum { NEXT_ARRIVAL, NEXT_PAGE, NEXT_MESSAGE, NEXT_CPU };
 
-		if (s->next_fault < at) {
-			at = s->next_fault;
-			which = 1;
-		}
-		if (s->next_message < at) {
-			at = s->next_message;
-			which = 2;
-		}
-		if (cpu < at && s->tree[1] != NEVER) {
-			at = cpu;
-			which = 3;
-		}
-		if (at > until) {
-			if (at == NEVER) {
-				check_sums(s);
-				return s->trouble ? SIM_BROKEN : SIM_DONE;
-			}
-			s->now = until;
-			return SIM_PAUSED;
-		}
-		CHECK(s, at >= s->now, "time ran backwards");
-		s->now = at;
-		if (which == 3)
-			on_cpu(s, &s->nodes[s->tree[1] & ((1ULL << s->shift) - 1)]);
-		else if (which == 2)
-			on_message(s);
-		else if (which == 1)
-			on_page(s);
-		else if (on_arrival(s))
-			s->trouble = "out of memory for tasks";
-		if (s->now >> (63 - s->shift))
-			s->trouble = "simulated time has run out of the clock's range";
-#ifdef SIM_CHECK
-		if (s->par.nodes <= 64 || !(s->stats.events & 1023))
-			check_queues(s);
-#endif
-	}
-	return s->trouble ? SIM_BROKEN : SIM_PAUSED;
+static inline struct event next_event(const struct sim *s)
+{
+	struct event next = { .at = s->next_arrival, .what = NEXT_ARRIVAL };
+	uint64_t cpu = s->tree[1] >> s->shift;
+
+	if (s->next_fault < next.at)
+		next = (struct event){ .at = s->next_fault, .what = NEXT_PAGE };
+	if (s->next_message < next.at)
+		next = (struct event){ .at = s->next_message, .what = NEXT_MESSAGE };
+	if (cpu < next.at && s->tree[1] != NEVER)
+		next = (struct event){ .at = cpu, .what = NEXT_CPU };
+	return next;
 }
+
+/* Jobs have ended when messages to them may still be under way. */
+static inline int is_over(const struct sim *s, uint64_t next)
+{
+	return next == NEVER && s->nr_done == s->nr_all;
+}
+
+static inline int take_event(struct sim *s, int what)
+{
+	s->stats.events++;
+	if (what == NEXT_CPU)
+		on_cpu(s, &s->nodes[s->tree[1] & ((1ULL << s->shift) - 1)]);
+	else if (what == NEXT_MESSAGE)
+		on_message(s);
+	else if (what == NEXT_PAGE)
+		on_page(s);
+	else if (on_arrival(s))
+		s->trouble = "out of memory for tasks";
+	return GO_ON;
+}
+
+#include "loop.h"
 
 struct sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script)
 {

@@ -119,7 +119,7 @@ static int on_arrival(struct sim *s)
 
 /* --- the loop --- */
 
-static void check_queue(struct sim *s)
+static inline void check_state(struct sim *s)
 {
 #ifdef SIM_CHECK
 	uint32_t nr = 0, holders = 0, live = 0, before = NIL;
@@ -162,40 +162,45 @@ static void check_sums(struct sim *s)
 		s->trouble = "work was lost or gained: the CPU's busy time is not what the tasks had and polled";
 }
 
-int sim_run(struct sim *s, uint64_t until, uint64_t events)
-{
-	for (; events && !s->trouble; events--, s->stats.events++) {
-		uint64_t message = heap_next(&s->messages);
-		uint64_t at = s->next_arrival < message ? s->next_arrival : message;
+enum { NEXT_ARRIVAL, NEXT_MESSAGE, NEXT_CPU };
 
-		if (s->cpu_due < at)
-			at = s->cpu_due;
-		if (s->nr_served >= s->par.served) {
-			check_sums(s);
-			return s->trouble ? SIM_BROKEN : SIM_DONE;
-		}
-		if (at > until) {
-			if (at == NEVER) {
-				s->trouble = "nothing more will happen, and not all tasks have ended";
-				break;
-			}
-			s->now = until;
-			return SIM_PAUSED;
-		}
-		CHECK(s, at >= s->now, "time ran backwards");
-		s->now = at;
-		if (s->next_arrival == at) {
-			if (on_arrival(s))
-				s->trouble = "out of memory for tasks and their messages";
-		} else if (message == at) {
-			on_message(s);
-		} else {
-			on_cpu(s);
-		}
-		check_queue(s);
-	}
-	return s->trouble ? SIM_BROKEN : SIM_PAUSED;
+static inline struct event next_event(const struct sim *s)
+{
+	struct event next = { .at = s->next_arrival, .what = NEXT_ARRIVAL };
+	uint64_t message = heap_next(&s->messages);
+
+	if (message < next.at)
+		next = (struct event){ .at = message, .what = NEXT_MESSAGE };
+	if (s->cpu_due < next.at)
+		next = (struct event){ .at = s->cpu_due, .what = NEXT_CPU };
+	return next;
 }
+
+static inline int is_over(const struct sim *s, uint64_t next)
+{
+	(void)next;
+	return s->nr_served >= s->par.served;
+}
+
+static inline int take_event(struct sim *s, int what)
+{
+	s->stats.events++;
+	if (what == NEXT_CPU)
+		on_cpu(s);
+	else if (what == NEXT_MESSAGE)
+		on_message(s);
+	else if (on_arrival(s))
+		s->trouble = "out of memory for tasks and their messages";
+	return GO_ON;
+}
+
+static inline uint32_t clock_bits(const struct sim *s)
+{
+	(void)s;
+	return 63;
+}
+
+#include "loop.h"
 
 struct sim *sim_new(const struct sim_params *params, const struct sim_script *script, uint32_t nr_script)
 {
