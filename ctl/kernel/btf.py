@@ -13,11 +13,12 @@ from ctl.kernel.libbpf import library
 
 __all__ = ["Btf", "Member", "vmlinux"]
 
-_KIND_STRUCT, _KIND_ENUM, _KIND_ENUM64 = 4, 6, 19  # linux/btf.h, BTF_KIND_*
+_STRUCT, _UNION, _ENUM, _ENUM64 = 4, 5, 6, 19  # linux/btf.h, BTF_KIND_*
+_TRANSPARENT = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 _TYPE = struct.Struct("=III")  # name_off, info, size or type
-_MEMBER = struct.Struct("=III")  # name_off, type, offset in bits
-_ENUM = struct.Struct("=Ii")  # name_off, value
-_ENUM64 = struct.Struct("=III")  # name_off, low and high half of the value
+_MEMBER_ENTRY = struct.Struct("=III")  # name_off, type, offset in bits; of a bit field, its width in the top 8 bits
+_ENUM_ENTRY = struct.Struct("=Ii")  # name_off, value
+_ENUM64_ENTRY = struct.Struct("=III")  # name_off, low and high half of the value
 
 
 class Member(NamedTuple):
@@ -42,32 +43,66 @@ class Btf:
         """A name out of the string section."""
         return (self._lib.btf__name_by_offset(self._pointer, offset) or b"").decode()
 
-    def _entries(self, type_id: int, entry: struct.Struct) -> list[tuple[int, ...]]:
-        """The records after a type's head: members, enumerators. The low 16 bits of info are their number."""
+    def _head(self, type_id: int) -> tuple[int, int, int, int]:
+        """(address, kind, number of members or enumerators, size or type) of a type."""
         address = int(self._lib.btf__type_by_id(self._pointer, type_id))
-        _, info, _ = _TYPE.unpack(ctypes.string_at(address, _TYPE.size))
-        entries = ctypes.string_at(address + _TYPE.size, entry.size * (info & 0xFFFF))
-        return list(entry.iter_unpack(entries))
+        _, info, target = _TYPE.unpack(ctypes.string_at(address, _TYPE.size))
+        return address, (info >> 24) & 0x1F, info & 0xFFFF, target
+
+    def _entries(self, type_id: int, entry: struct.Struct) -> list[tuple[int, ...]]:
+        """The records after a type's head: members, enumerators."""
+        address, _, count, _ = self._head(type_id)
+        return list(entry.iter_unpack(ctypes.string_at(address + _TYPE.size, entry.size * count)))
 
     def members(self, name: str) -> dict[str, Member]:
         """The named members of a struct, bit fields left out. Raises CoschedError if there is none."""
-        type_id = self._find(name, _KIND_STRUCT)
+        type_id = self._find(name, _STRUCT)
         if not type_id:
             raise CoschedError(f"struct {name} is unknown to this kernel's BTF: it is too old or was built without")
         found = {}
-        for name_off, member_type, bits in self._entries(type_id, _MEMBER):
-            # with kind_flag set the top 8 bits are the width of a bit field
+        for name_off, member_type, bits in self._entries(type_id, _MEMBER_ENTRY):
             if bits < 1 << 24 and bits % 8 == 0:
                 size = int(self._lib.btf__resolve_size(self._pointer, member_type))
                 found[self._name(name_off)] = Member(bits // 8, size)
         return found
 
+    def _step(self, type_id: int, name: str) -> tuple[int, int] | None:
+        """(offset in bits, type id) of a member, also inside anonymous structs and unions; None if there is none."""
+        _, kind, _, target = self._head(type_id)
+        while kind in _TRANSPARENT:
+            type_id = target
+            _, kind, _, target = self._head(type_id)
+        if kind not in (_STRUCT, _UNION):
+            return None
+        for name_off, member_type, place in self._entries(type_id, _MEMBER_ENTRY):
+            found, bits = self._name(name_off), place & 0xFFFFFF
+            if found == name:
+                return bits, member_type
+            if not found and (inner := self._step(member_type, name)):
+                return bits + inner[0], inner[1]
+        return None
+
+    def offset(self, path: str) -> int:
+        """Byte offset of a field, path "struct.field.field…". Raises CoschedError naming the one this kernel lacks.
+
+        >>> vmlinux().offset("sock.sk_receive_queue.qlen")  # doctest: +SKIP
+        208
+        """
+        head, *fields = path.split(".")
+        type_id, bits = self._find(head, _STRUCT), 0
+        for field in fields:
+            step = self._step(type_id, field) if type_id else None
+            if step is None:
+                raise CoschedError(f"this kernel has no {path}: the sensors know Linux 7.2, see `uname -r`")
+            bits, type_id = bits + step[0], step[1]
+        return bits // 8
+
     def enum(self, name: str) -> dict[str, int]:
         """The enumerators of an enum, {} if there is no such enum."""
-        if type_id := self._find(name, _KIND_ENUM):
-            return {self._name(at): value for at, value in self._entries(type_id, _ENUM)}
-        if type_id := self._find(name, _KIND_ENUM64):
-            return {self._name(at): low | high << 32 for at, low, high in self._entries(type_id, _ENUM64)}
+        if type_id := self._find(name, _ENUM):
+            return {self._name(at): value for at, value in self._entries(type_id, _ENUM_ENTRY)}
+        if type_id := self._find(name, _ENUM64):
+            return {self._name(at): low | high << 32 for at, low, high in self._entries(type_id, _ENUM64_ENTRY)}
         return {}
 
 

@@ -19,7 +19,6 @@ from ctl.kernel.btf import vmlinux
 from ctl.kernel.layout import HEADER
 from ctl.kernel.libbpf import run_program
 from ctl.kernel.observations import Input, Observation, Socket, read_observation, read_socket
-from ctl.kernel.offsets import field_offset
 from ctl.kernel.pins import PINS, map_id, pin, pinned_map_id
 from ctl.kernel.unread import Unread
 
@@ -261,7 +260,7 @@ class Sensors:
             from bcc import BPF
         except ImportError as error:
             raise CoschedError("the sensors need bcc: install python3-bpfcc") from error
-        flags = [f"-D{macro}={field_offset(path)}" for macro, path in _FIELDS.items()]
+        flags = [f"-D{macro}={vmlinux().offset(path)}" for macro, path in _FIELDS.items()]
         flags += [f"-D{macro}={vmlinux().enum(enum)[name]}" for macro, (enum, name) in _ENUMERATORS.items()]
         flags += [
             f'-DPIN_DIR="{PINS}"',
