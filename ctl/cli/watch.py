@@ -238,11 +238,10 @@ def trace(count: int | None, raw: Path | None, source: Path | None, as_json: boo
         with source.open("rb") as stream:
             _show(records.up_to(count, records.unpack(stream)), as_json)
         return
-    from ctl.monitor.decisions import Lost
     from ctl.protocol import Client
 
     with Client() as agent:
-        lost = Lost()
+        lost = records.Lost()
         taken = records.up_to(count, lost.watch(agent.stream_raw("trace")))
         try:
             if raw is not None:

@@ -20,7 +20,18 @@ from ctl.kernel import layout
 from ctl.kernel.layout import constant, ffi
 from ctl.kernel.libbpf import RingBuffer
 
-__all__ = ["Decisions", "decode", "is_decision", "pack", "read_file", "task_json", "unpack", "up_to", "write_file"]
+__all__ = [
+    "Decisions",
+    "Lost",
+    "decode",
+    "is_decision",
+    "pack",
+    "read_file",
+    "task_json",
+    "unpack",
+    "up_to",
+    "write_file",
+]
 
 _LENGTH = struct.Struct("<I")
 _FULL = ffi.sizeof("struct decision")
@@ -35,27 +46,46 @@ _RESUME = constant("CAUSE_RESUME")
 _RUNNING, _OVERLOADED = constant("DEC_RUNNING"), constant("DEC_OVERLOADED")
 
 
-class Decisions:
-    """A consumer of the decision ring buffer; a context manager. A ring buffer has one consumer.
+class Lost:
+    """Counts the records missing from a stream since the first one seen: gaps in seq, per CPU."""
 
-    `lost` counts the records the kernel had to drop since the first one read: gaps in seq, per CPU.
-    """
+    def __init__(self) -> None:
+        """Nothing was seen yet."""
+        self.count = 0
+        self._next: dict[int, int] = {}
+
+    def see(self, record: bytes) -> None:
+        """Count those missing between this record and the one before from the same CPU. Raises CoschedError."""
+        decision = _view(record)
+        expected = self._next.get(decision.cpu, decision.seq)
+        self.count += (decision.seq - expected) & 0xFFFFFFFF
+        self._next[decision.cpu] = (decision.seq + 1) & 0xFFFFFFFF
+
+    def watch(self, stream: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass the records on."""
+        for record in stream:
+            self.see(record)
+            yield record
+
+
+class Decisions:
+    """A consumer of the decision ring buffer; a context manager. A ring buffer has one consumer."""
 
     def __init__(self, map_fd: int) -> None:
         """Consume the ring buffer map behind this descriptor, which must stay open. Raises CoschedError."""
-        self.lost = 0
-        self._next_seq: dict[int, int] = {}
+        self._lost = Lost()
         self._taken: list[bytes] = []
         self._lock = threading.Lock()
         self._ring = RingBuffer(map_fd, self._take, _HEAD)
 
     def _take(self, record: bytes) -> None:
-        """Keep one record, and count those missing between it and the one before from the same CPU."""
-        decision = _view(record)
-        expected = self._next_seq.get(decision.cpu, decision.seq)
-        self.lost += (decision.seq - expected) & 0xFFFFFFFF
-        self._next_seq[decision.cpu] = (decision.seq + 1) & 0xFFFFFFFF
+        self._lost.see(record)
         self._taken.append(record)
+
+    @property
+    def lost(self) -> int:
+        """How many records the kernel had to drop since the first one read."""
+        return self._lost.count
 
     def fileno(self) -> int:
         """A descriptor that is readable (poll, epoll, add_reader) when there are records."""

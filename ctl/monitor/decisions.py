@@ -1,31 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Decisions of insert_RQ for people: a sentence for each, and the number of lost decisions."""
+"""Decisions of insert_RQ for people: a sentence for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ctl.kernel.layout import ffi
-
-__all__ = ["Lost", "sentence"]
-
-
-class Lost:
-    """Counts the records missing from a stream: gaps in seq, per CPU."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._next: dict[int, int] = {}
-
-    def watch(self, stream: Iterable[bytes]) -> Iterator[bytes]:
-        """Pass the records on."""
-        for record in stream:
-            head: Any = ffi.cast("struct decision *", ffi.from_buffer(record))
-            expected = self._next.get(head.cpu, head.seq)
-            self.count += (head.seq - expected) & 0xFFFFFFFF
-            self._next[head.cpu] = (head.seq + 1) & 0xFFFFFFFF
-            yield record
+__all__ = ["sentence"]
 
 
 def sentence(decision: dict[str, Any]) -> str:

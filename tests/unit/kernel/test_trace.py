@@ -102,6 +102,15 @@ def test_what_is_not_a_record_is_refused(change: int) -> None:
         trace.decode(raw)
 
 
+def test_lost_records_are_gaps_by_cpu() -> None:
+    """The first one seen of a CPU begins its count, which goes on behind 2^32."""
+    lost = trace.Lost()
+    seen = [(0, 5), (1, 90), (0, 6), (0, 9), (1, 91), (2, 2**32 - 1), (2, 0), (2, 2)]
+    stream = [record([], cpu=cpu, seq=seq) for cpu, seq in seen]
+    assert list(lost.watch(stream)) == stream
+    assert lost.count == 2 + 1
+
+
 def test_files(tmp_path: Path) -> None:
     records = [record([task(i) for i in range(n)], seq=n) for n in range(5)]
     path = tmp_path / "decisions"
