@@ -7,8 +7,9 @@
  * its slice (B-CSM-4, B-CSM-12).
  *
  * For engines that have, before they include this: struct task with rq, next,
- * prev and state, struct node with running, head, tail and nr, struct sim with
- * tasks, env, par, stats, log and trouble; overloaded(); in_turn(), the task
+ * prev, state, message_left and work_left, struct node with running, head, tail,
+ * nr and cpu_event, enum cpu_event, struct sim with tasks, env, par, stats, log
+ * and trouble; overloaded(); in_turn(), the task
  * that would be displaced, if any; and observe(), which brings up to date what
  * the rules want to know. displace() they have later.
  */
@@ -143,6 +144,20 @@ static void insert(struct sim *s, struct node *n, uint32_t index, enum insert_ca
 		displace(s, n, n->running);
 	}
 	link_behind(s, n, index, ahead);
+}
+
+/* Does the running task come to a message or to its end within `due` of CPU time? Sets which, and returns when. */
+static inline uint64_t message_or_end(struct node *n, const struct task *t, uint64_t due)
+{
+	if (t->message_left <= due) {
+		due = t->message_left;
+		n->cpu_event = CPU_MESSAGE;
+	}
+	if (t->work_left <= due) {
+		due = t->work_left;
+		n->cpu_event = CPU_END;
+	}
+	return due;
 }
 
 #endif /* SIM_READY_QUEUE_H */

@@ -45,14 +45,7 @@ static inline void begin(struct sim *s, struct node *n, const struct task *t, ui
 			due = t->fault_left;
 			n->cpu_event = CPU_FAULT;
 		}
-		if (t->message_left <= due) {
-			due = t->message_left;
-			n->cpu_event = CPU_MESSAGE;
-		}
-		if (t->work_left <= due) {
-			due = t->work_left;
-			n->cpu_event = CPU_END;
-		}
+		due = message_or_end(n, t, due);
 	}
 	n->since = from;
 	cpu_at(s, (uint32_t)(n - s->nodes), from + due);

@@ -59,14 +59,7 @@ static inline void begin(struct sim *s, struct node *n, const struct task *t, ui
 	uint64_t due = slice_end(s, from, t->slice_left);
 
 	n->cpu_event = CPU_EXPIRE;
-	if (t->message_left <= due) {
-		due = t->message_left;
-		n->cpu_event = CPU_MESSAGE;
-	}
-	if (t->work_left <= due) {
-		due = t->work_left;
-		n->cpu_event = CPU_END;
-	}
+	due = message_or_end(n, t, due);
 	n->since = from;
 	cpu_at(s, (uint32_t)(n - s->nodes), from + due);
 }
