@@ -4,18 +4,24 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from vm import nodes, session
+from vm import image, nodes, qemu, session
 from vm.cli import EXIT_STATUS, add_options, between, build_machine, environment, guarded
 from vm.control import Control
 from vm.host import VmError
+from vm.lockstep import build as lockstep
+from vm.lockstep.channel import shared_file, time_of
 
 __all__ = ["cluster", "node"]
 
 _MAX_DELAY = 10_000.0  # ms
+_MAX_SKEW = 1e9  # ms
+_QUANTUM = 100  # us, see docs/lockstep.md
+_MIN_QUANTUM, _MAX_QUANTUM = 10, 100_000  # us
 
 
 def cluster(argv: list[str] | None = None) -> int:
@@ -35,10 +41,17 @@ def cluster(argv: list[str] | None = None) -> int:
         help="each packet from one node to another takes MS longer")
     add("--loss", type=_number("percent", 100), default=0.0, metavar="PERCENT", help="so many packets are lost")
     add("--control", type=Path, metavar="SOCKET", help="take the requests of vm/node on a Unix socket of the host")
+    add = parser.add_argument_group("with --icount the nodes run in lock-step, see docs/lockstep.md").add_argument
+    add("--quantum", type=between("us", _MIN_QUANTUM, _MAX_QUANTUM), metavar="US",
+        help=f"guest time between two moments at which packets arrive; default {_QUANTUM}")
+    add("--seed", type=between("", 0, 2**32), metavar="N",
+        help="of all that is random in the nodes; the same command with the same seed runs the same; default 1")
+    add("--clock-skew", type=_number("ms", _MAX_SKEW), metavar="MS",
+        help="each node's clock is MS ahead of the clock of the node before it; without it all show the same")
     options = parser.parse_args(argv)
-    if options.icount:
-        parser.error("--icount: with counted instructions each guest has a time of its own, and nodes that wait "
-                     "for each other would time out at once; use vm/run")
+    for name in ("quantum", "seed", "clock_skew"):
+        if getattr(options, name) is not None and not options.icount:
+            parser.error(f"--{name.replace('_', '-')} is for nodes in lock-step: add --icount")
     return guarded(lambda: _cluster(options))
 
 
@@ -56,15 +69,31 @@ def _number(unit: str, high: float) -> Callable[[str], float]:
 
 def _cluster(options: argparse.Namespace) -> int:
     command = session.Command(tuple(options.command), environment(options.env), options.tty, options.out)
-    settings = nodes.Settings(not options.alone, options.delay, options.loss)
-    whole = nodes.Cluster(options.nodes, build_machine(options), command, options.timeout, settings)
-    try:
-        return whole.run(options.control)
-    finally:
-        if options.timing:
-            first = whole.first
-            print(f"vm/cluster: command after {first.wall:.2f} s, at guest uptime {first.uptime:.2f} s",
-                  file=sys.stderr)
+    settings = nodes.Settings(not options.alone, options.delay, options.loss, options.clock_skew or 0)
+    with shared_file() as shared:
+        machine = build_machine(options)
+        if options.icount:
+            machine = dataclasses.replace(machine, lockstep=_lockstep(options, machine, shared))
+        whole = nodes.Cluster(options.nodes, machine, command, options.timeout, settings)
+        try:
+            return whole.run(options.control)
+        finally:
+            if options.timing:
+                _tell_times(whole.first, time_of(shared))
+
+
+def _lockstep(options: argparse.Namespace, machine: qemu.Machine, shared: Path) -> qemu.Lockstep:
+    plugin = lockstep.ensure(image.ensure())
+    lockstep.check(machine.emulator, plugin)
+    paced = options.tty or options.control is not None  # somebody waits for the guests, and they for somebody
+    return qemu.Lockstep(plugin, shared, 0, options.nodes, options.quantum or _QUANTUM,
+                         seed=1 if options.seed is None else options.seed, paced=paced)
+
+
+def _tell_times(first: nodes.Node, guest_ns: int) -> None:
+    print(f"vm/cluster: command after {first.wall:.2f} s, at guest uptime {first.uptime:.2f} s", file=sys.stderr)
+    if guest_ns:
+        print(f"vm/cluster: {guest_ns / 1e9:.6f} s of guest time in {first.age:.2f} s", file=sys.stderr)
 
 
 def node(argv: list[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from vm.qemu import PORTS
 
 __all__ = ["Control"]
 
+_LATER_S = 0.1
 _BUSY_S = 300.0  # another program's request may be to start a node
 
 
@@ -58,11 +59,16 @@ class Control:
         return {name: state for name, _, state in pairs}
 
     def ask(self, line: str) -> str:
-        """Send one request and return the text of its answer."""
-        with self._stream() as stream:
-            stream.write(line.encode() + b"\n")
-            answer = stream.readline().decode(errors="replace").strip()
-        word, _, text = answer.partition(" ")
+        """Send one request and return the text of its answer; "later" tells what to ask in a while instead."""
+        while True:
+            with self._stream() as stream:
+                stream.write(line.encode() + b"\n")
+                answer = stream.readline().decode(errors="replace").strip()
+            word, _, text = answer.partition(" ")
+            if word != "later":
+                break
+            line = text
+            time.sleep(_LATER_S)
         if word != "ok":
             raise VmError(text or "vm/cluster does not answer")
         return text

@@ -16,7 +16,10 @@ On the same port, and through a socket on the host, comes what vm/node and contr
     key NODE KEY            press a key of its keyboard, by QEMU's name
     nodes                   asks for "NODE=STATE ...": up, booting, cut or off
 
-The answer is a line "ok TEXT" or "no SENTENCE".
+The answer is a line "ok TEXT", "no SENTENCE", or "later REQUEST": what to ask in a while.
+
+Nodes in lock-step ask through the plugin (lockstep/host.c): all stand still until the answer is there, and it must not
+wait for another node, so those that have to wait are told "later".
 """
 
 from __future__ import annotations
@@ -33,16 +36,18 @@ from typing import BinaryIO
 
 from vm import qemu
 from vm.host import VmError
+from vm.lockstep.channel import Channel, time_of
 from vm.qmp import Qmp
 from vm.session import Command, Session
 
-__all__ = ["MAX_NODES", "Cluster", "Settings"]
+__all__ = ["MAX_NODES", "Cluster", "Node", "Settings"]
 
 MAX_NODES = 32
 _NETWORK = "10.77.0"
 _SETUP = "/src/vm/guest/node"
 _WAIT_S = 240  # the slowest machine has all nodes up by then
-_OUTPUT = 4096  # bytes kept of a node's output
+_JOIN_S = 30  # half of what the plugin waits for a guest
+_OUTPUT = 4096  # bytes kept of what a node writes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +57,17 @@ class Settings:
     join: bool = True
     delay: float = 0
     loss: float = 0
+    skew: float = 0  # ms by which each node's clock is ahead of the node's before it
 
     @property
     def netem(self) -> str:
         """The words for tc(8)'s netem, on the sending side."""
         delay = f"delay {self.delay:g}ms" if self.delay else ""
         return f"{delay} {f'loss {self.loss:g}%' if self.loss else ''}".strip()
+
+
+class Later(VmError):
+    """It takes until then: the request to make in a while."""
 
 
 class PoweredOff(VmError):
@@ -69,14 +79,16 @@ class Node(Session):
 
     def __init__(self, number: int, machine: qemu.Machine, command: Command, timeout: float | None,
                  answer: Callable[[Node, str], str], on_start: Callable[[], None]) -> None:
-        super().__init__(machine, command, timeout, channels=(qemu.CLUSTER, qemu.QMP))
+        super().__init__(machine, command, timeout,
+                         channels=(qemu.HOST,) if machine.lockstep else (qemu.CLUSTER, qemu.QMP))
         self.number, self.name = number, f"node{number}"
         self.has_input = number == 1
         self.cut = False
         self.thread: threading.Thread | None = None
         self.written = b""
-        self.qmp: Qmp | None = None
+        self.hands: Qmp | Channel | None = None
         self._answer, self._on_start = answer, on_start
+        self._listens = threading.Event()
 
     @property
     def state(self) -> str:
@@ -85,9 +97,19 @@ class Node(Session):
 
     def opened(self) -> None:
         """Begin to listen to the guest."""
-        self.qmp = Qmp(self.channels[qemu.QMP])
+        if self.machine.lockstep is not None:
+            self.hands = Channel(self.channels[qemu.HOST], lambda line: _reply(line, lambda it: self._answer(self, it)))
+            self._listens.set()
+            return
+        self.hands = Qmp(self.channels[qemu.QMP])
         port = self.channels[qemu.CLUSTER].makefile("rwb", buffering=0)
         threading.Thread(target=_converse, args=(port, lambda line: self._answer(self, line)), daemon=True).start()
+
+    def join_others(self) -> None:
+        """Wait until it is in step with the others, which stand still meanwhile."""
+        listens = self._listens.wait(_JOIN_S)
+        if not listens or not isinstance(self.hands, Channel) or not self.hands.joined.wait(_JOIN_S):
+            raise VmError(f"{self.name} did not begin within {_JOIN_S} s")
 
     def started(self) -> None:
         """The node has been set up."""
@@ -105,11 +127,17 @@ def _converse(stream: BinaryIO, answer: Callable[[str], str]) -> None:
     """Answer each line until the other side is gone."""
     with contextlib.suppress(OSError, ValueError), stream:
         for line in stream:
-            try:
-                text = f"ok {answer(line.decode(errors='replace').strip())}".rstrip()
-            except VmError as error:
-                text = f"no {error}"
-            stream.write(text.encode() + b"\n")
+            stream.write(_reply(line.decode(errors="replace"), answer).encode() + b"\n")
+
+
+def _reply(line: str, answer: Callable[[str], str]) -> str:
+    """The line to answer a line with."""
+    try:
+        return f"ok {answer(line.strip())}".rstrip()
+    except Later as later:
+        return f"later {later}"
+    except VmError as error:
+        return f"no {error}"
 
 
 class Cluster:
@@ -133,7 +161,7 @@ class Cluster:
         control: where to make a socket that takes the requests of control.py. Raises the exceptions of Session.run(),
         also if another node ends without a power-off.
         """
-        with _served(control, lambda line: self._request(None, line)):
+        with _served(control, self._from_host):
             try:
                 for number in range(2, len(self._names) + 1):
                     self._boot(number)
@@ -166,18 +194,28 @@ class Cluster:
                    "join" if self._settings.join else "alone"),
         )
         monitor = self._machine.monitor if number == 1 else None
-        machine = dataclasses.replace(self._machine, network=qemu.Network(self._group, mac), monitor=monitor)
+        machine = dataclasses.replace(self._machine, network=qemu.Network(self._group, mac), monitor=monitor,
+                                      lockstep=self._step(number))
         return Node(number, machine, command, self._timeout if number == 1 else None, self._request, self._notify)
+
+    def _step(self, number: int) -> qemu.Lockstep | None:
+        """The node's place among those in lock-step. Nodes that were killed begin when the others have come further."""
+        step = self._machine.lockstep
+        if step is None:
+            return None
+        clock = step.clock + time_of(step.shared) + round((number - 1) * self._settings.skew * 1e6)
+        return dataclasses.replace(step, number=number - 1, clock=clock, seed=step.seed * MAX_NODES + number)
 
     def _notify(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
-    def _boot(self, number: int) -> None:
+    def _boot(self, number: int) -> Node:
         node = self._node(number)
         self._nodes[node.name] = node
         node.thread = threading.Thread(target=self._live, args=(node,), name=node.name, daemon=True)
         node.thread.start()
+        return node
 
     def _live(self, node: Node) -> None:
         """Run a node to its end; unless it was powered off, its end is the end of the cluster."""
@@ -195,8 +233,15 @@ class Cluster:
         if not self._ending:
             self.first.abort(error)
 
-    def _wait(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Wait for a condition; after a while raise an error that names the missing condition."""
+    def _wait(self, request: str, condition: Callable[[], bool], what: Callable[[], str]) -> None:
+        """Wait until something is so; an error that tells what is not so after a while.
+
+        In lock-step nothing comes to be so while we wait: then the request is to be made again.
+        """
+        if self._machine.lockstep is not None:
+            if not condition():
+                raise Later(request)
+            return
         with self._changed:
             until = time.monotonic() + _WAIT_S
             while not self._changed.wait_for(lambda: condition() or self._ending, 1):
@@ -205,13 +250,20 @@ class Cluster:
 
     # requests
 
+    def _from_host(self, line: str) -> str:
+        """Carry out a line from the host; nodes in lock-step stand still meanwhile."""
+        if isinstance(self.first.hands, Channel):
+            with self.first.hands.stopped():
+                return self._request(None, line)
+        return self._request(None, line)
+
     def _request(self, speaker: Node | None, line: str) -> str:
         """Carry out a line, and return the answer; raises VmError to answer "no"."""
         word, _, rest = line.partition(" ")
         if speaker is not None and word in ("invitation", "invited", "wait"):
             return self._set_up(speaker, word, rest)
         actions: dict[str, Callable[[Node], None]] = {
-            "kill": self._kill, "cut": self._cut, "mend": self._mend, "start": self._restart,
+            "kill": self._kill, "cut": self._cut, "mend": self._mend, "start": self._restart, "started": self._started,
         }
         name, _, key = rest.partition(" ")
         if word == "nodes" and not rest:
@@ -232,20 +284,20 @@ class Cluster:
             self._invitations[name] = line
             self._notify()
         elif word == "invited":
-            self._wait(lambda: node.name in self._invitations, lambda: f"node1 has not invited {node.name}")
+            self._wait(word, lambda: node.name in self._invitations, lambda: f"node1 has not invited {node.name}")
             return self._invitations[node.name]
         else:
-            self._wait(lambda: not self._late(), lambda: f"not up: {', '.join(self._late())}")
+            self._wait(word, lambda: not self._late(), lambda: f"not up: {', '.join(self._late())}")
         return ""
 
     def _late(self) -> list[str]:
         """The nodes that have been started, are not up, and that node1 waits for."""
         return [name for name in self._names[1:] if not self._nodes[name].uptime and name not in self._off]
 
-    def _of(self, node: Node) -> Qmp:
-        if node.name in self._off or node.qmp is None:
+    def _of(self, node: Node) -> Qmp | Channel:
+        if node.name in self._off or node.hands is None:
             raise VmError(f"{node.name} is off: start it first")
-        return node.qmp
+        return node.hands
 
     def _kill(self, node: Node) -> None:
         self._of(node)
@@ -267,9 +319,15 @@ class Cluster:
             raise VmError(f"{node.name} is {node.state}: only a node that was killed can be started")
         if self._ending or node is self.first:
             raise VmError(f"{node.name} cannot be started: the cluster has ended")
-        self._boot(node.number)
+        began = self._boot(node.number)
         self._off.discard(node.name)
-        self._wait(lambda: self._nodes[node.name].uptime > 0, lambda: f"{node.name} is not up")
+        if self._machine.lockstep is not None:
+            began.join_others()
+        self._started(began)
+
+    def _started(self, node: Node) -> None:
+        """Until it is up, a node that has been started; itself, or the one that has its place."""
+        self._wait(f"started {node.name}", lambda: self._nodes[node.name].uptime > 0, lambda: f"{node.name} is not up")
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -277,11 +335,7 @@ class _Handler(socketserver.StreamRequestHandler):
         """Answer a client on the host."""
         assert isinstance(self.server, _Server)
         for line in self.rfile:
-            try:
-                text = f"ok {self.server.answer(line.decode(errors='replace').strip())}".rstrip()
-            except VmError as error:
-                text = f"no {error}"
-            self.wfile.write(text.encode() + b"\n")
+            self.wfile.write(_reply(line.decode(errors="replace"), self.server.answer).encode() + b"\n")
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):

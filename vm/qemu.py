@@ -4,16 +4,27 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import os
 import re
 from pathlib import Path
 
-__all__ = ["CLUSTER", "NIC", "PORTS", "QMP", "Machine", "Network", "command_line", "has_kvm"]
+__all__ = ["CLUSTER", "EPOCH", "FEEDS", "HOST", "LOOPS", "NIC", "PORTS", "QMP", "Lockstep", "Machine", "Network",
+           "command_line", "has_kvm"]
 
 PORTS = ("control", "stdout", "stderr", "stdin", "out")  # virtio-serial ports 1 to 5: enum port in guest/guest.h
 CLUSTER = "cluster"  # the port after them, on nodes of a cluster: see cluster.py
 QMP = "qmp"  # no port: QEMU's own control socket
 NIC = "net0"  # id of the network interface, for QMP
+
+# In lock-step the plugin is between QEMU and the host (vm/lockstep/host.c): what we write goes to it, on sockets of
+# their own; questions of the guest's and its frames go to it through sockets with both ends in QEMU.
+HOST = "host"
+FEEDS = {"control": "control-in", "stdin": "stdin-in"}
+LOOPS = {CLUSTER: "cluster-out", NIC: "net-out"}
+EPOCH = 1798761600  # Unix time at which the clocks of guests in lock-step begin: 2027-01-01, UTC
+
+_SEND_NS = 1000  # guest time from a packet's being queued until the network card sends it, in lock-step
 
 _KERNEL_OPTIONS = (
     "console=ttyS0", "quiet", "loglevel=5",
@@ -46,6 +57,31 @@ class Network:
 
 
 @dataclasses.dataclass(frozen=True)
+class Lockstep:
+    """One of count guests in lock-step, numbered from 0. They share a file, which is empty before the first begins.
+
+    quantum: us. clock: what the guest's clock shows, in ns since 1970, at the moment when it is switched on.
+    """
+
+    plugin: Path
+    shared: Path
+    number: int
+    count: int
+    quantum: int
+    clock: int = EPOCH * 10**9
+    seed: int = 1
+    paced: bool = False  # while all idle, time passes no faster than the host's
+
+    def plugin_words(self, fds: dict[str, int], mac: str) -> str:
+        """Return the value of -plugin."""
+        words = [str(self.plugin), f"shm={self.shared}", f"me={self.number}", f"n={self.count}",
+                 f"quantum={self.quantum * 1000}", f"name=node{self.number + 1}", f"mac={mac}",
+                 f"paced={int(self.paced)}", f"host={fds[HOST]}", f"wire={NIC}:{fds[LOOPS[NIC]]}",
+                 f"ask={CLUSTER}:{fds[LOOPS[CLUSTER]]}", *(f"feed={name}:{fds[FEEDS[name]]}" for name in FEEDS)]
+        return ",".join(word.replace(",", ",,") for word in words)
+
+
+@dataclasses.dataclass(frozen=True)
 class Machine:
     """One virtual machine: sizes in MB, latency in ms."""
 
@@ -63,6 +99,7 @@ class Machine:
     append: str = ""
     monitor: Path | None = None
     network: Network | None = None
+    lockstep: Lockstep | None = None
     extra: tuple[str, ...] = ()
 
     @property
@@ -93,7 +130,8 @@ def has_kvm() -> bool:
 def _processor(machine: Machine) -> list[str]:
     if machine.icount:
         # One instruction is 2^1 ns of guest time, and idle time passes at once.
-        return ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "max", "-seed", "1"]
+        seed = machine.lockstep.seed if machine.lockstep else 1
+        return ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "max", "-seed", str(seed)]
     if has_kvm():
         return ["-accel", "kvm", "-cpu", "host"]
     return ["-accel", f"tcg,thread={'single' if machine.one_thread else 'multi'}", "-cpu", "max"]
@@ -148,8 +186,20 @@ def _ports(fds: dict[str, int]) -> list[str]:
     return words
 
 
+def _lockstep(machine: Machine, fds: dict[str, int]) -> list[str]:
+    """Return what makes a guest depend on nothing but its inputs; vm/lockstep/lockstep.c says why."""
+    if machine.lockstep is None or machine.network is None:
+        return []
+    return ["-plugin", machine.lockstep.plugin_words(fds, machine.network.mac),
+            "-rtc", f"base={datetime.datetime.fromtimestamp(EPOCH, datetime.UTC):%Y-%m-%dT%H:%M:%S},clock=vm",
+            "-global", "virtio-serial-pci.ioeventfd=off",
+            "-netdev", f"socket,id={NIC},fd={fds[NIC]}",
+            "-device", f"virtio-net-pci,netdev={NIC},mac={machine.network.mac},romfile=,ioeventfd=off,"
+            f"tx=timer,x-txtimer={_SEND_NS}"]
+
+
 def _network(machine: Machine) -> list[str]:
-    if machine.network is None:
+    if machine.network is None or machine.lockstep is not None:
         return []
     return ["-netdev", f"socket,id={NIC},mcast={machine.network.group},localaddr=127.0.0.1",
             "-device", f"virtio-net-pci,netdev={NIC},mac={machine.network.mac},romfile="]  # no ROM: nothing boots by it
@@ -158,14 +208,15 @@ def _network(machine: Machine) -> list[str]:
 def command_line(machine: Machine, fds: dict[str, int], console: Path) -> list[str]:
     """Return the QEMU command for a machine whose ports are the given sockets and whose console goes to a file.
 
-    fds: a file descriptor for each of PORTS, and where wanted for CLUSTER and QMP.
+    fds: a file descriptor for each of PORTS, and where wanted for CLUSTER and QMP; in lock-step for HOST, and for those
+    of FEEDS and LOOPS.
     """
     words = [
         *machine.emulator, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-machine", "q35,vmport=off,hpet=off,sata=off,smbus=off,usb=off,i8042=on", *_processor(machine),
         "-smp", str(machine.cpus), "-m", _memory(machine),
         "-kernel", str(machine.vmlinux), "-initrd", str(machine.initrd), "-append", _kernel_command_line(machine),
-        *_disks(machine), *_ports(fds), *_network(machine), "-device", "virtio-keyboard-pci",
+        *_disks(machine), *_ports(fds), *_network(machine), *_lockstep(machine, fds), "-device", "virtio-keyboard-pci",
         "-chardev", f"file,id=console,path={str(console).replace(',', ',,')}", "-serial", "chardev:console",
     ]
     if machine.monitor is not None:

@@ -42,6 +42,8 @@ _TRAILING_S = 10  # seconds until announced bytes must have arrived
 _CONSOLE_LINES = 40
 _PANIC_LINES = 120
 _CHUNK = 65536
+_LOCKSTEP = "lockstep: "  # what the plugin's sentences begin with
+_LOOP_BYTES = 4 << 20  # what a guest may send in a quantum; the host may allow less
 
 
 class TimedOutError(VmError):
@@ -68,6 +70,8 @@ class Command:
             words.append("out")
         if machine.swap:
             words.append(f"swap={machine.swap}:{round(machine.swap_latency * 1000)}")
+        if machine.lockstep is not None:
+            words.append(f"clock={machine.lockstep.clock}")
         return b"".join(os.fsencode(word) + b"\0" for word in [*words, "end"])
 
 
@@ -85,6 +89,7 @@ class Session:
     ) -> None:
         self.machine, self.command, self.timeout = machine, command, timeout
         self.channels: dict[str, socket.socket] = {}
+        self._inputs: dict[str, socket.socket] = {}  # where to write what the guest reads
         self._wanted = channels
         self._stopped: VmError | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,17 +112,20 @@ class Session:
                 self._archive = stack.enter_context((work / "out.tar").open("wb+"))
             ours = self._start(stack)
             if self.command.tty:
-                stack.enter_context(_raw_terminal(ours["control"]))
-            with contextlib.suppress(BrokenPipeError):  # QEMU is gone already: the loop tells why
-                ours["control"].sendall(self.command.request(self.machine))
+                stack.enter_context(_raw_terminal(self._inputs["control"]))
             self._loop(ours)
             return self._finish()
 
     def _start(self, stack: contextlib.ExitStack) -> dict[str, socket.socket]:
         """Start QEMU, to be killed when the stack unwinds, and return our ends of its ports."""
-        ours, theirs = {}, {}
+        ours: dict[str, socket.socket] = {}
+        theirs: dict[str, socket.socket] = {}
         for name in (*qemu.PORTS, *self._wanted):
             ours[name], theirs[name] = (stack.enter_context(end) for end in socket.socketpair())
+        self._inputs = {name: ours[name] for name in ("control", "stdin")}
+        self._input_ended = not self._has_input()
+        if self.machine.lockstep is not None:
+            self._add_lockstep(stack, theirs)
         fds = {name: end.fileno() for name, end in theirs.items()}
         argv = qemu.command_line(self.machine, fds, self._console)
         self._errors = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
@@ -133,15 +141,36 @@ class Session:
         for end in theirs.values():
             end.close()
         self.channels = {name: ours[name] for name in self._wanted}
+        if self.machine.lockstep is None:
+            with contextlib.suppress(BrokenPipeError):  # QEMU is gone already: the loop tells why
+                ours["control"].sendall(self.command.request(self.machine))
         self.opened()
         if self._stopped is not None:
             self._process.kill()
         return ours
 
+    def _add_lockstep(self, stack: contextlib.ExitStack, theirs: dict[str, socket.socket]) -> None:
+        """Add the plugin's sockets, and write what there is for the guest to read before it begins."""
+        for name, outside in qemu.LOOPS.items():
+            theirs[name], theirs[outside] = (stack.enter_context(end) for end in socket.socketpair())
+            theirs[name].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LOOP_BYTES)
+        for name, port in qemu.FEEDS.items():
+            self._inputs[name], theirs[port] = (stack.enter_context(end) for end in socket.socketpair())
+            self._inputs[name].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LOOP_BYTES)
+        self._inputs["control"].sendall(self.command.request(self.machine))
+        port = self._inputs["stdin"]
+        while not self._input_ended and select.select([], [port], [], 0)[1] and (self._input or _is_readable(0)):
+            self._move_input(port)
+
     def _kill(self) -> None:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    @property
+    def age(self) -> float:
+        """Seconds of the host since it was made."""
+        return time.monotonic() - self._begin
 
     def opened(self) -> None:
         """QEMU runs, and the channels are there."""
@@ -174,9 +203,8 @@ class Session:
             for name in ("control", "stdout", "stderr", "out"):
                 selector.register(ours[name], selectors.EVENT_READ, name)
             selector.register(pidfd, selectors.EVENT_READ, "dead")
-            self._input_ended = not self._has_input()
             while not self._complete():
-                self._watch_input(selector, ours["stdin"])
+                self._watch_input(selector, self._inputs["stdin"])
                 left = self._deadline() - time.monotonic()
                 if left <= 0:
                     raise self._too_late()
@@ -188,7 +216,9 @@ class Session:
 
     def _handle(self, name: str, selector: selectors.BaseSelector, ours: dict[str, socket.socket]) -> None:
         if name == "stdin":
-            self._pump_input(selector, ours["stdin"])
+            if not self._move_input(self._inputs["stdin"]):
+                for key in [key for key in selector.get_map().values() if key.data == "stdin"]:
+                    selector.unregister(key.fileobj)
         elif name == "dead":
             self._drain(ours)
             if not self._complete():
@@ -199,7 +229,7 @@ class Session:
     def _drain(self, ours: dict[str, socket.socket]) -> None:
         """Read the bytes that an ended guest has left in the sockets."""
         for name in ("stdout", "stderr", "out", "control"):
-            while select.select([ours[name]], [], [], 0)[0] and self._take(name, ours[name]):
+            while _is_readable(ours[name].fileno()) and self._take(name, ours[name]):
                 pass
 
     def _take(self, name: str, port: socket.socket) -> bool:
@@ -261,24 +291,23 @@ class Session:
         if wanted is not None and not any(key.data == "stdin" for key in selector.get_map().values()):
             selector.register(wanted, selectors.EVENT_WRITE if self._input else selectors.EVENT_READ, "stdin")
 
-    def _pump_input(self, selector: selectors.BaseSelector, port: socket.socket) -> None:
-        """Move one piece of input; at its end the port closes, which the guest reads as the end of the file."""
+    def _move_input(self, port: socket.socket) -> bool:
+        """Move one piece of input; false at its end, when the port closes and the guest reads the end of the file."""
         try:
             if not self._input:
                 self._input = os.read(0, 4096)
                 if self._input:
-                    return
+                    return True
             else:
                 self._input = self._input[port.send(self._input, socket.MSG_DONTWAIT):]
-                return
+                return True
         except BlockingIOError:
-            return
+            return True
         except OSError:
             self._input = b""
-        for key in [key for key in selector.get_map().values() if key.data == "stdin"]:
-            selector.unregister(key.fileobj)
         self._input_ended = True
-        port.shutdown(socket.SHUT_WR)  # after a full close QEMU would drop bytes that the guest has not read yet
+        port.shutdown(socket.SHUT_WR)  # after a full close QEMU would drop what the guest has not taken yet
+        return False
 
     # The end.
 
@@ -300,7 +329,9 @@ class Session:
         assert self._process is not None
         status = self._process.wait()
         if status != 0:
-            return f"QEMU ended with status {status}"
+            self._errors.seek(0)
+            told = [line for line in self._errors.read().decode(errors="replace").splitlines() if _LOCKSTEP in line]
+            return told[-1].partition(_LOCKSTEP)[2] if told else f"QEMU ended with status {status}"
         console = self._console.read_bytes() if self._console.exists() else b""
         if b"Oops: int3" in console:
             return ("the guest's kernel died of a breakpoint that the emulator went on executing after it was taken "
@@ -322,6 +353,10 @@ class Session:
             raise VmError("the guest ran out of memory and its kernel killed the command; give it more with --memory",
                           self.console())
         return status
+
+
+def _is_readable(fd: int) -> bool:
+    return bool(select.select([fd], [], [], 0)[0])
 
 
 def _write_all(fd: int, data: bytes) -> None:

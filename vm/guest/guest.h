@@ -18,6 +18,7 @@ struct request {
 	bool tty, out; /* on a terminal; send /out back */
 	unsigned short rows, cols;
 	unsigned long swap_mb, swap_latency_us;
+	long long clock_ns; /* what the clock showed when the machine was switched on; 0: as it is */
 };
 
 /*

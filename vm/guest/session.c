@@ -103,6 +103,8 @@ static void parse_request(struct request *request)
 			request->tty = true;
 		else if (strcmp(word, "out") == 0)
 			request->out = true;
+		else if (strncmp(word, "clock=", 6) == 0)
+			request->clock_ns = atoll(word + 6);
 		else if (sscanf(word, "swap=%lu:%lu", &request->swap_mb, &request->swap_latency_us) != 2 &&
 			 strcmp(word, "end") != 0)
 			fail("the host asked for something unknown, or too much: %.60s", word);
@@ -369,6 +371,19 @@ static double uptime(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
+/*
+ * Where time counts instructions the time stamp counter is the ns since the machine was switched on, on all nodes that
+ * are in lock-step. A clock set by it is the same everywhere; the battery-backed one has whole seconds only.
+ */
+static void set_clock(long long switched_on_ns)
+{
+	long long now = switched_on_ns + (long long)__builtin_ia32_rdtsc();
+	struct timespec time = { .tv_sec = now / 1000000000, .tv_nsec = now % 1000000000 };
+
+	if (clock_settime(CLOCK_REALTIME, &time) != 0)
+		fail("cannot set the clock: %s", strerror(errno));
+}
+
 void serve(void)
 {
 	static struct request request;
@@ -379,6 +394,8 @@ void serve(void)
 
 	control = open_port(PORT_CONTROL, O_RDWR | O_NONBLOCK);
 	parse_request(&request);
+	if (request.clock_ns)
+		set_clock(request.clock_ns);
 	out.to = open_port(PORT_STDOUT, O_WRONLY);
 	err.to = open_port(PORT_STDERR, O_WRONLY);
 	if (request.swap_mb)
