@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests in lock-step: a plugin for QEMU in C, how it is built, and how the host speaks with it. See docs/lockstep.md."""
+"""Guests in lock-step: a plugin for QEMU, how it is built, how the host speaks with it. See docs/lockstep.md."""
