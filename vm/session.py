@@ -154,8 +154,8 @@ class Session:
         for name, outside in qemu.LOOPS.items():
             theirs[name], theirs[outside] = (stack.enter_context(end) for end in socket.socketpair())
             theirs[name].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LOOP_BYTES)
-        for name, port in qemu.FEEDS.items():
-            self._inputs[name], theirs[port] = (stack.enter_context(end) for end in socket.socketpair())
+        for name, inside in qemu.FEEDS.items():
+            self._inputs[name], theirs[inside] = (stack.enter_context(end) for end in socket.socketpair())
             self._inputs[name].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LOOP_BYTES)
         self._inputs["control"].sendall(self.command.request(self.machine))
         port = self._inputs["stdin"]

@@ -44,5 +44,5 @@ def check(emulator: Sequence[str], plugin: Path) -> None:
                           capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode != 0 or _READY not in done.stdout:
         said = " ".join((done.stderr or done.stdout or f"it ended with status {done.returncode}").split())
-        raise VmError("this QEMU cannot keep guests in lock-step, which takes version 7 of the plugin interface and the "
-                      f"symbols that Debian's QEMU 11.1 has: {said}; use the image's own, without COSCHED_QEMU")
+        raise VmError("this QEMU cannot keep guests in lock-step, which takes version 7 of its plugin interface and "
+                      f"the symbols that Debian's QEMU 11.1 has: {said}; use the image's own, without COSCHED_QEMU")
