@@ -39,9 +39,9 @@ def _cpu_s(parent: int) -> float:
 
 
 def measure(nodes: int, quantum: int) -> str:
-    """Return a row of the table: nodes, quantum, then host's time and CPU time a guest's second by phase, round trip."""
-    command = [REPO / "vm/cluster", str(nodes), "--icount", "--quantum", str(quantum), "--alone", "--memory", "256",
-               "--timeout", "900", "--", "sh", "-c", _SCRIPT]
+    """Return a row: nodes, quantum, host's time (CPU time) for a second of guest time by phase, round trip."""
+    command = [str(REPO / "vm/cluster"), str(nodes), "--icount", "--quantum", str(quantum), "--alone"]
+    command += ["--memory", "256", "--timeout", "900", "--", "sh", "-c", _SCRIPT]
     began: dict[str, tuple[float, float, float]] = {}
     cells = [str(nodes), str(quantum)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as run:

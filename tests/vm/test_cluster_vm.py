@@ -173,7 +173,6 @@ def test_signal_powers_all_off(number: signal.Signals) -> None:
     (("0",), "'0' is not a whole number from 1 to 32 (nodes)"),
     (("2", "--loss", "101"), "'101' is not a number from 0 to 100 (percent)"),
     (("2", "--delay", "x"), "'x' is not a number from 0 to 10000 (ms)"),
-    (("2", "--icount"), "--icount: with counted instructions"),
 ])
 def test_bad_options_are_2(options: tuple[str, ...], words: str) -> None:
     done = subprocess.run([CLUSTER, *options, "--", "true"], capture_output=True, text=True, check=False)

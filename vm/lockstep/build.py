@@ -18,20 +18,20 @@ _CFLAGS = ("-O2", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-fvisibility=hid
 _READY = "lockstep: ready"  # what the plugin says to probe=1
 
 
-def ensure(image: Image) -> Path:
-    """Return the plugin, building it when it is not in the cache."""
-    sources = sorted(path for path in _SOURCES.iterdir() if path.suffix in (".c", ".h"))
+def ensure(image: Image, directory: Path = _SOURCES) -> Path:
+    """Return the plugin of a source directory, building it when it is not in the cache."""
+    sources = sorted(path for path in directory.iterdir() if path.suffix in (".c", ".h"))
     key = content_key(image.key, *_CFLAGS, *(part for path in sources for part in (path.name, path.read_bytes())))
-    directory = cache_dir() / f"lockstep-{key}"
-    plugin = directory / "lockstep.so"
+    entry = cache_dir() / f"lockstep-{key}"
+    plugin = entry / "lockstep.so"
     if not plugin.exists():
         with locked(f"lockstep-{image.key}"):
-            directory.mkdir(exist_ok=True)
+            entry.mkdir(exist_ok=True)
             names = [f"/src/{path.name}" for path in sources if path.suffix == ".c"]
             chroot.run_in(image.rootfs, ["gcc", *_CFLAGS, "-o", "/mnt/new", *names], "compiling the lock-step plugin",
-                          {"/src": _SOURCES, "/mnt": directory})
-            (directory / "new").rename(plugin)
-        prune("lockstep-*", directory)
+                          {"/src": directory, "/mnt": entry})
+            (entry / "new").rename(plugin)
+        prune("lockstep-*", entry)
     return plugin
 
 

@@ -87,7 +87,7 @@ static void fill_box(void)
 }
 
 /* The next boundary: the same for all guests, as it follows from their boxes alone. */
-static int64_t next_boundary(bool asked)
+static int64_t next_boundary(bool no_leap)
 {
 	int64_t quantum = settings.quantum, leap = settings.paced ? PACED_LEAP : MAX_LEAP;
 	int64_t first = boundary + (leap > quantum ? leap - quantum : 0);
@@ -95,7 +95,7 @@ static int64_t next_boundary(bool asked)
 	for (int i = 0; i < settings.membership.count; i++) {
 		const struct box *box = peers_box(i);
 
-		if (asked || (box && (box->busy || box->size)))
+		if (no_leap || (box && (box->busy || box->size)))
 			return boundary + quantum;
 		if (box && box->idle_until < first)
 			first = box->idle_until;
@@ -115,22 +115,23 @@ static void keep_pace(int64_t next)
 static void tick(void *unused)
 {
 	int64_t late = qemu_clock_get_ns(CLOCK_VIRTUAL) + begun - boundary, next;
-	bool asked;
+	bool together, asked;
 
 	(void)unused;
 	if (late >= settings.quantum)
 		give_up("the guest's clock ran %lld ns past a boundary", (long long)late);
 	fill_box();
-	peers_arrive(boundary);
-	asked = peers_asking();
+	together = peers_arrive(boundary);
+	asked = together && peers_asking();
 	if (asked) {
 		peers_wait_turn(boundary, host_serve);
 		host_ask();
 		peers_end_turn(boundary, host_serve);
 	}
-	wire_deliver(settings.membership.me, settings.membership.count);
+	if (together)
+		wire_deliver(settings.membership.me, settings.membership.count);
 	host_feed();
-	next = next_boundary(asked);
+	next = next_boundary(asked || !together);
 	keep_pace(next);
 	boundary = next;
 	timer_mod_ns(&timer, boundary - begun);

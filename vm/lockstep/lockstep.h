@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the parts of the plugin share. See lockstep.c for the whole story. Times are ns of guest time unless named otherwise. */
+/* What the parts of the plugin share; lockstep.c has the whole story. Times are ns of guest time unless named so. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
@@ -37,7 +37,12 @@ int64_t peers_join(const struct membership *membership); /* the boundary that th
 void peers_leave(void);
 struct box *peers_my_box(void);
 const struct box *peers_box(int guest); /* of the last boundary; NULL where the guest was not there */
-void peers_arrive(int64_t boundary);	/* what is in my box is all; returns when all guests have arrived */
+
+/*
+ * What is in my box is all; returns when all guests have arrived. False: the others have left this boundary already,
+ * and wait at a later one, as they do for a guest that joined them as they were running.
+ */
+bool peers_arrive(int64_t boundary);
 bool peers_asking(void);		/* whether a guest asks to stand still at this boundary */
 void peers_wait_turn(int64_t boundary, void (*meanwhile)(void)); /* until all lower guests have asked */
 void peers_end_turn(int64_t boundary, void (*meanwhile)(void));	 /* returns when all guests have asked */

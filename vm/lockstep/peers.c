@@ -108,8 +108,10 @@ void peers_leave(void)
 
 struct box *peers_my_box(void)
 {
-	struct box *box = &mine->boxes[(my_round + 1) & 1];
+	struct box *box;
 
+	my_round = atomic_load(&shared->round);
+	box = &mine->boxes[(my_round + 1) & 1];
 	box->round = my_round + 1;
 	return box;
 }
@@ -177,8 +179,12 @@ static void wait_for(size_t what, int64_t boundary, int count, void (*meanwhile)
 }
 
 /* Only the last one to arrive wakes the others: each of them sees that nobody is missing. */
-void peers_arrive(int64_t boundary)
+bool peers_arrive(int64_t boundary)
 {
+	if (boundary <= atomic_load(&shared->now)) {
+		atomic_store(&mine->arrived, boundary);
+		return false;
+	}
 	my_round++;
 	atomic_store(&mine->arrived, boundary);
 	if (missing(offsetof(struct slot, arrived), boundary, my.count) < 0)
@@ -187,6 +193,7 @@ void peers_arrive(int64_t boundary)
 		wait_for(offsetof(struct slot, arrived), boundary, my.count, NULL);
 	atomic_store(&shared->round, my_round);
 	atomic_store(&shared->now, boundary);
+	return true;
 }
 
 bool peers_asking(void)
