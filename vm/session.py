@@ -13,26 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
-import fcntl
 import os
 import select
 import selectors
-import signal
 import socket
-import struct
 import subprocess
-import sys
 import tempfile
-import termios
 import time
-import tty
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from vm import qemu
 from vm.host import VmError, run
+from vm.terminal import raw_terminal, terminal_size
 
 __all__ = ["BROKEN", "TIMED_OUT", "Command", "Session", "TimedOutError"]
 
@@ -65,7 +58,7 @@ class Command:
         words = [f"arg={arg}" for arg in self.argv] + [f"env={name}={value}" for name, value in self.env.items()]
         words += [f"setup={arg}" for arg in self.setup]
         if self.tty:
-            words.append("tty={}x{}".format(*_terminal_size()))
+            words.append("tty={}x{}".format(*terminal_size()))
         if self.out is not None:
             words.append("out")
         if machine.swap:
@@ -112,7 +105,7 @@ class Session:
                 self._archive = stack.enter_context((work / "out.tar").open("wb+"))
             ours = self._start(stack)
             if self.command.tty:
-                stack.enter_context(_raw_terminal(self._inputs["control"]))
+                stack.enter_context(raw_terminal(self._inputs["control"]))
             self._loop(ours)
             return self._finish()
 
@@ -188,10 +181,14 @@ class Session:
         if self._process is not None:
             self._process.kill()
 
+    def _boot_s(self) -> float:
+        """How long it may take to boot; guests in lock-step wait for each other, and share the host."""
+        return _BOOT_S * (self.machine.lockstep.count if self.machine.lockstep else 1)
+
     def _deadline(self) -> float:
         """Return the moment to give up, and remember in whose name."""
         started = self.uptime > 0
-        deadline = float("inf") if started else self._begin + _BOOT_S
+        deadline = float("inf") if started else self._begin + self._boot_s()
         return min(deadline, self._begin + self.timeout if self.timeout else deadline)
 
     def _loop(self, ours: dict[str, socket.socket]) -> None:
@@ -323,7 +320,7 @@ class Session:
     def _too_late(self) -> VmError:
         if self.timeout and time.monotonic() - self._begin >= self.timeout:
             return TimedOutError(f"the command did not end within {self.timeout:g} s", self.console())
-        return VmError(f"the guest did not start the command within {_BOOT_S} s", self.console())
+        return VmError(f"the guest did not start the command within {self._boot_s():g} s", self.console())
 
     def _death(self) -> str:
         assert self._process is not None
@@ -365,36 +362,3 @@ def _write_all(fd: int, data: bytes) -> None:
             data = data[os.write(fd, data):]
         except BlockingIOError:
             select.select([], [fd], [])
-
-
-def _terminal_size() -> tuple[int, int]:
-    """Return rows and columns of the terminal on standard input, 24x80 when there is none."""
-    try:
-        rows, cols, _, _ = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8))
-    except OSError as err:
-        if err.errno != errno.ENOTTY:
-            raise
-        rows = cols = 0
-    return rows or 24, cols or 80
-
-
-@contextlib.contextmanager
-def _raw_terminal(control: socket.socket) -> Iterator[None]:
-    """Hand every key to the guest and keep it told of the terminal's size, until the block ends."""
-    if not os.isatty(0):
-        yield
-        return
-    before = termios.tcgetattr(0)
-
-    def resized(_signal: int, _frame: object) -> None:
-        with contextlib.suppress(OSError):
-            control.send("size {} {}\n".format(*_terminal_size()).encode(), socket.MSG_DONTWAIT)
-
-    old = signal.signal(signal.SIGWINCH, resized)
-    try:
-        tty.setraw(0)
-        yield
-    finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
-        signal.signal(signal.SIGWINCH, old)
-        sys.stdout.flush()

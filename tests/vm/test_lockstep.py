@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from vm.qemu import EPOCH
 pytestmark = pytest.mark.vm
 
 QUANTUM_US = 100  # the default
-# Round trips, an MPI program over both nodes, and what would show the smallest difference: all interrupts, all switches.
+# Round trips, an MPI program over both nodes, and what shows the smallest difference: all interrupts, all switches.
 FIGURES = """
     mpicc.mpich -O2 -o /tmp/wait /src/tests/progs/mpi_wait.c
     gcc -O2 -o /tmp/clock /src/tests/progs/clock_offset.c
@@ -109,8 +110,8 @@ def test_clocks_are_apart_as_wished() -> None:
     assert abs(second - first - 250_000_000) < 20_000  # ns
 
 
-def test_requests_from_the_host_and_the_input_reach_guests_in_lockstep(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("c") / "control"
+def test_the_host_reaches_guests_in_lockstep(tmp_path: Path) -> None:
+    path = tmp_path / "control"
     script = "echo ready; cat; sleep 1000000"
     command = [str(CLUSTER), "2", "--icount", "--alone", *END, "--control", str(path), "--", "sh", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as run:
@@ -129,7 +130,8 @@ def test_requests_from_the_host_and_the_input_reach_guests_in_lockstep(tmp_path_
 
 def test_a_dead_node_ends_the_cluster_with_a_sentence() -> None:
     token = "cosched.token=lockstep"
-    done = cluster(2, "ssh -n node2 'echo c >/proc/sysrq-trigger'; sleep 100000", "--icount", "--alone", "--append", token)
+    script = "ssh -n node2 'echo c >/proc/sysrq-trigger'; sleep 100000"
+    done = cluster(2, script, "--icount", "--alone", "--append", token)
     assert done.returncode == 125
     assert b"vm: node2: the guest's kernel panicked\n" in done.stderr
     assert processes(token) == []
@@ -137,7 +139,8 @@ def test_a_dead_node_ends_the_cluster_with_a_sentence() -> None:
 
 def test_a_signal_powers_all_off_in_lockstep() -> None:
     token = "cosched.token=lockstep-signal"
-    command = [str(CLUSTER), "2", "--icount", "--alone", *END, "--append", token, "--", "sh", "-c", "echo up; sleep 1e9"]
+    command = [str(CLUSTER), "2", "--icount", "--alone", *END, "--append", token]
+    command += ["--", "sh", "-c", "echo up; sleep 1000000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == b"up\n"

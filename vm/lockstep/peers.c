@@ -22,7 +22,7 @@
 #include "lockstep.h"
 
 #define LOOK_MS 20  /* between two looks whether those that have not come are alive */
-#define SPINS 2000  /* turns before sleeping, where each guest has a CPU: about 20 us */
+#define SPINS 200   /* turns before sleeping, where each guest has a CPU: more help nobody on a busy host */
 
 enum state { NOT_YET, IN_STEP, LEFT };
 
