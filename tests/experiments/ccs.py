@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The experiments of CCS §5 on clusters of virtual machines: `just experiment NAME`, a row of ccs_plan.EXPERIMENTS.
 
-A cluster is booted for _RUNS runs at a time and makes missing runs (ccs_guest.py). Runs are kept one by one in
-build/experiments/NAME.jsonl, so an interrupted experiment, or an experiment with more repetitions, continues; a new
-checkout continues from results/. Guests run in real time: figures hold for a host that does nothing else.
+A cluster is booted for the runs of one repetition that are missing, and measures them (ccs_guest.py). Runs are kept one
+by one in build/experiments/ as they come, so an experiment that was interrupted, or is to have more repetitions, goes
+on where it was; in a new checkout, where results/ is. Nodes are in lock-step (docs/lockstep.md): a repetition depends on
+its seed alone, not on the host. With --free they run in real time, and figures hold for a host that does nothing else.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +27,7 @@ from rich.table import Table
 
 from tests.experiments import ccs_plan as plan
 from tests.experiments import ccs_report as report
+from tests.experiments import clusters
 from tests.experiments.ccs_claims import CLAIMS, Results, check
 from tests.experiments.ccs_plan import Case, Experiment
 
@@ -31,12 +35,12 @@ __all__ = ["Kept", "directions", "main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
 _MACHINES: Final = ("--cpus", "1", "--memory", "1024", "--swap", f"512:{plan.PAGE_MS}")
-_BOOT_S, _CASE_S = 300, 420  # the most that booting and compiling, and a run, may take
-_RUNS: Final = 24  # of one cluster: starting another takes as long as two
+_BOOT_S, _CASE_S = 300, 420  # the most that booting and compiling, and a run, may take; in lock-step guest time, about
+_SLOWER: Final = 12  # of the host's time in a second of guest time, where the host has other work
 _TRIES: Final = 3  # clusters that end without a single run, before it is given up
 _SHORT_TRIES: Final = 2  # the same in the quick form
+_OF_THE_HOST: Final = ("host_load", "host_s")  # what a run tells of it
 
-_CYCLES: Final = 30  # of EEVDF's local users in a short run; a host that is fast enough makes it 50 to 60
 _DIRECTION: Final = "s a local user's cycle"
 
 Run = dict[str, Any]
@@ -45,12 +49,13 @@ Run = dict[str, Any]
 class Kept:
     """The runs that were made, in a file of their own; where there is none yet it begins with those in `results`."""
 
-    def __init__(self, path: Path, results: Path | None = None) -> None:
+    def __init__(self, path: Path, results: Path | None = None, wanted: Callable[[Run], bool] = lambda _: True) -> None:
+        """`wanted`: those of the results that are of use."""
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self.runs: list[Run] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         if results and results.exists() and not path.exists():
-            for run in json.loads(results.read_text())["runs"]:
+            for run in filter(wanted, json.loads(results.read_text())["runs"]):
                 self.add(run)
 
     def add(self, run: Run) -> None:
@@ -63,33 +68,39 @@ class Kept:
 
     def has(self, case: Case) -> bool:
         """Whether this run was made."""
-        return any((run["workload"], run["config"], run["repetition"])
-                   == (case.workload, case.config, case.repetition) for run in self.runs)
+        return self.find(case) is not None
+
+    def find(self, case: Case) -> Run | None:
+        """The run of a case."""
+        return next((run for run in self.runs if (run["workload"], run["config"], run["repetition"])
+                     == (case.workload, case.config, case.repetition)), None)
 
 
-def _measure(experiment: Experiment, kept: Kept, repetitions: int, names: tuple[str, ...], console: Console) -> None:
-    cases = [case for repetition in range(repetitions) for case in experiment.cases(repetition, names)]
+def _measure(cases: Sequence[Case], kept: Kept, console: Console) -> None:
     tries = 0
     while missing := [case for case in cases if not kept.has(case)]:
         before = len(kept.runs)
-        status = _boot(missing[:_RUNS], kept, console)
+        status = _boot([case for case in missing if case.repetition == missing[0].repetition], kept, console)
         tries = tries + 1 if len(kept.runs) == before else 0
         if tries == _TRIES:
             raise SystemExit(status or 1)
 
 
 def _boot(cases: Sequence[Case], kept: Kept, console: Console, ends: Callable[[Run], bool] | None = None) -> int:
-    """Measure cases on a fresh cluster, up to a run that `ends` it; its exit status. What it measured is kept."""
+    """Measure cases of one seed on a fresh cluster, up to a run that `ends` it; its status. What it measured is kept."""
+    slower = _SLOWER if cases[0].lockstep else 1
     wanted = json.dumps([{name: getattr(case, name) for name in case.__dataclass_fields__} for case in cases])
-    command = [str(_REPO / "vm/cluster"), "2", *_MACHINES, "--timeout", str(_BOOT_S + _CASE_S * len(cases)), "--"]
+    command = [str(_REPO / "vm/cluster"), "2", *_MACHINES, *clusters.lockstep(cases[0].lockstep, cases[0].seed)]
+    command += ["--timeout", str(slower * (_BOOT_S + _CASE_S * len(cases))), "--"]
     command += ["python3", "-m", "tests.experiments.ccs_guest", wanted]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
         assert guest.stdout
         began = time.monotonic()
         for line in guest.stdout:
-            run = json.loads(line) | {"host_load": os.getloadavg()[0]}
+            took = time.monotonic() - began
+            run = json.loads(line) | dict(zip(_OF_THE_HOST, (os.getloadavg()[0], round(took)), strict=True))
             kept.add(run)
-            console.print(_told(run, time.monotonic() - began), highlight=False)
+            console.print(_told(run, took), highlight=False)
             if ends and ends(run):
                 guest.terminate()
                 break
@@ -163,52 +174,82 @@ def main(name: str) -> None:
     @click.option("--only", default="", metavar="LIST",
                   help="Measure these workloads, configurations or both alone; commas between them.")
     @click.option("--fresh", is_flag=True, help="Forget the runs made before.")
+    @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 1 << 20), metavar="N",
+                  help="Of users, jobs and nodes in the first repetition; the next one has the next.")
+    @click.option("--free", is_flag=True, help="Let the nodes run in real time, not in lock-step.")
+    @click.option("--again", default=0, type=click.IntRange(1, 100), metavar="N",
+                  help="Make the first N runs once more, and tell whether they are the same; status 1 if not.")
     @click.option("--short", is_flag=True, help=f"One run each of {', '.join(experiment.short)}; status 1 if the "
                   "last is worse for local users. Nothing is kept.")
     @click.option("--keep", is_flag=True, help="Write table, plot, verdicts and runs to results/.")
-    def command(repeat: int, only: str, fresh: bool, short: bool, keep: bool) -> None:
+    def command(
+        repeat: int, only: str, fresh: bool, seed: int, free: bool, again: int, short: bool, keep: bool
+    ) -> None:
         names = tuple(filter(None, only.split(",")))
         if unknown := experiment.unknown(names):
             there = ", ".join((*(each.name for each in experiment.workloads), *experiment.configs))
             raise click.BadParameter(f"{name} has no {' and no '.join(unknown)}; it has {there}", param_hint="--only")
         console = Console(width=None if sys.stdout.isatty() else 240)
         subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
-        path = _REPO / f"build/experiments/{name}{'-short' if short else ''}.jsonl"
+        kind = f"{name}{'-free' if free else ''}-{seed}"
+        path = _REPO / f"build/experiments/{kind}{'-short' if short else ''}.jsonl"
         if fresh or short:
             path.unlink(missing_ok=True)
-        kept = Kept(path, None if fresh or short else _REPO / f"results/{name}.json")
+        first = next(experiment.cases(0, names, seed, not free))
+        kept = Kept(path, None if fresh or short else _REPO / f"results/{name}.json", partial(_is_of, first))
         if short:
-            _check_short(experiment, kept, console)
+            _check_short(experiment, kept, console, seed, not free)
             return
-        _measure(experiment, kept, repeat, names, console)
+        cases = [case for number in range(repeat) for case in experiment.cases(number, names, seed, not free)]
+        if again:
+            _check_again([case for case in cases if case.repetition == 0], again, kept, console)
+            return
+        _measure(cases, kept, console)
         results = Results(kept.runs)
         _show(experiment, results, console)
         if keep:
-            _keep(experiment, results, f"just experiment {name} --repeat {repeat} --keep")
+            options = f"{' --free' if free else ''}{f' --seed {seed}' if seed != 1 else ''}"
+            _keep(experiment, results, f"just experiment {name} --repeat {repeat}{options} --keep")
 
     command()
 
 
-def _check_short(experiment: Experiment, kept: Kept, console: Console) -> None:
-    """Exit status 0 if the direction is right, in one run of each, or, as runs vary, in the mean of two.
+def _is_of(first: Case, run: Run) -> bool:
+    """Whether a run is of the kind and the series of seeds of a first case."""
+    return (run.get("lockstep"), run.get("seed")) == (first.lockstep, first.seed + run["repetition"])
 
-    Also if the host is too slow or too busy: jobs and users then wait for the host, and the differences are chance.
+
+def _check_again(cases: Sequence[Case], count: int, kept: Kept, console: Console) -> None:
+    """Make the first runs of a repetition again; exit status 1 if a guest has told of one what it had not before.
+
+    The cluster is given all cases, as at first: what it is asked for is a part of its input.
     """
+    if not all(map(kept.has, cases[:count])):
+        _boot(cases, kept, console, lambda _: all(map(kept.has, cases[:count])))
+    with tempfile.TemporaryDirectory() as directory:
+        made = Kept(Path(directory) / "again.jsonl")
+        _boot(cases, made, console, lambda _: all(map(made.has, cases[:count])))
+        same = True
+        for case in cases[:count]:
+            old, new = kept.find(case), made.find(case)
+            if old is None or new is None:
+                raise SystemExit(f"{case.workload}, {case.config}: the cluster did not come so far")
+            other = [key for key in new if key not in _OF_THE_HOST and new[key] != old.get(key)]
+            console.print(f"{case.workload}, {case.config}: {f'other {chr(44).join(other)}' if other else 'the same'}")
+            same = same and not other
+    if not same:
+        raise SystemExit(1)
+
+
+def _check_short(experiment: Experiment, kept: Kept, console: Console, seed: int = 1, lockstep: bool = True) -> None:
+    """Exit status 0 if the direction is right, in one run of each, or, as runs vary, in the mean of two."""
     workload, to, of = experiment.short
-
-    def says_nothing(run: Run) -> bool:
-        return bool(run["config"] == to) and _cycles(run) < _CYCLES
-
     for repetition in range(2):
-        cases = [Case(experiment.name, workload, config, repetition, plan.SHORT_S) for config in (to, of)]
+        cases = [Case(experiment.name, workload, config, repetition, plan.SHORT_S, seed + repetition, lockstep)
+                 for config in (to, of)]
         for _ in range(_SHORT_TRIES):
-            if (missing := [case for case in cases if not kept.has(case)]) and not any(map(says_nothing, kept.runs)):
-                _boot(missing, kept, console, says_nothing)
-        if mute := [run for run in kept.runs if says_nothing(run)]:
-            cycles, load = _cycles(mute[0]), os.getloadavg()[0]
-            console.print(f"not judged: the local user came to {cycles:g} cycles under {to}, not {_CYCLES} as on "
-                          f"a host fast enough for two guests (load {load:.1f}): try on an idle one", highlight=False)
-            return
+            if missing := [case for case in cases if not kept.has(case)]:
+                _boot(missing, kept, console)
         if not all(map(kept.has, cases)):
             raise SystemExit(1)
         well, words = directions(kept.runs, workload, of, to)

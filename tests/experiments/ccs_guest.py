@@ -97,9 +97,9 @@ class Node:
 class Users:
     """The local users of a run: so many at a time, one on a node; the next user comes to the other node."""
 
-    def __init__(self, nodes: Sequence[Node], workload: Workload, repetition: int, loops_per_ms: int) -> None:
+    def __init__(self, nodes: Sequence[Node], workload: Workload, seed: int, loops_per_ms: int) -> None:
         self._nodes, self._workload, self._loops = nodes, workload, loops_per_ms
-        self._coming = plan.sessions(workload, repetition)
+        self._coming = plan.sessions(workload, seed)
         self._present: dict[str, str] = {}  # node -> profile
         self.gone: list[dict[str, Any]] = []
 
@@ -167,7 +167,8 @@ class Bench:
         self.loops_per_ms = int(_run(str(plan.WORK / "local_user"), "calibrate"))
         self._jobs: list[Job] = []
         _lap("calibrated", began)
-        self._wanted: tuple[tuple[str, float], bool] | None = None  # what these jobs are, and whether Slurm has them
+        # What these jobs are, the seed of their order, and whether Slurm has them.
+        self._wanted: tuple[tuple[str, float], int, bool] | None = None
 
     def both(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
         """Make both nodes do an operation at once; `per_node`: the arguments of each."""
@@ -194,16 +195,16 @@ class Bench:
         knobs = [{"knobs": _BASE_KNOBS | each | config.knobs} for each in own]
         self.both("policy", *knobs, name=config.policy)
 
-    def _crew(self, workload: Workload, config: plan.Config) -> list[Job]:
-        """The workload's jobs at their gates, under this scheduler: the present jobs, or new jobs in their place."""
+    def _crew(self, workload: Workload, config: plan.Config, seed: int) -> list[Job]:
+        """The workload's jobs at their gates, under this scheduler: those that are there, or others in their place."""
         laps = [time.monotonic()]
-        if (workload.jobs, config.gang) != self._wanted:
+        if (workload.jobs, seed, config.gang) != self._wanted:
             self.dismiss()
-            mix = plan.MIXES[workload.mix]
+            mix = plan.mix(workload, seed)
             if config.gang:
                 self.prepare(workload, config)  # an agent would take up Slurm's jobs
                 slurm.start(slurm.Settings(gang=True, slots=len(mix), cpus=1))
-            self._wanted = workload.jobs, config.gang
+            self._wanted = workload.jobs, seed, config.gang
             for number, kernel in enumerate(mix, 1):
                 self._jobs.append((SlurmJob if config.gang else Job)(f"{number}-{kernel}", kernel, workload.size))
                 if config.gang:  # while jobs take turns, srun waits for longer and longer times to start one
@@ -222,7 +223,7 @@ class Bench:
         for job in self._jobs:
             self.both("kill", {"pids": job.ranks["node1"]}, {"pids": job.ranks["node2"]})
             job.close()
-        if self._wanted and self._wanted[1]:
+        if self._wanted and self._wanted[2]:
             slurm.stop()
         self._jobs, self._wanted = [], None
 
@@ -230,7 +231,7 @@ class Bench:
         """Do one run."""
         workload, config = plan.EXPERIMENTS[case.experiment].workload(case.workload), plan.CONFIGS[case.config]
         laps = [time.monotonic()]
-        jobs = self._crew(workload, config)
+        jobs = self._crew(workload, config, case.seed)
         laps.append(_lap(f"{case.workload}, {case.config}: jobs at their gates", laps))
         self.both("brake", *({"part": 1 - weight} for weight in workload.weights))
         self.both("push_out")
@@ -238,7 +239,7 @@ class Bench:
             job.stir()
         available = self.both("settle", *({"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms))
         laps.append(_lap("the memory is as it should be", laps))
-        users = Users(self.nodes, workload, case.repetition, self.loops_per_ms)
+        users = Users(self.nodes, workload, case.seed, self.loops_per_ms)
         found = self._watched(jobs, workload.mpl, users, case.limit_s)
         laps.append(_lap("run", laps))
         if config.gang or not all(job.ended for job in jobs):

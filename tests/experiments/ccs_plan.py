@@ -28,6 +28,7 @@ __all__ = [
     "Profile",
     "Session",
     "Workload",
+    "mix",
     "sessions",
 ]
 
@@ -163,13 +164,18 @@ CONFIGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: a configuration under a workload, for the nth time; config "alone": the baselines of the workload."""
+    """One run: a configuration under a workload, for the nth time; config "alone": the baselines of the workload.
+
+    seed: of users, jobs and guests, the same for all configurations. lockstep: what runs it, see docs/lockstep.md.
+    """
 
     experiment: str
     workload: str
     config: str
     repetition: int
     limit_s: float = LIMIT_S
+    seed: int = 1
+    lockstep: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,21 +196,25 @@ class Experiment:
         """Those that are neither workloads nor configurations of it."""
         return [name for name in names if name not in self.configs and name not in {w.name for w in self.workloads}]
 
-    def cases(self, repetition: int, names: tuple[str, ...] = ()) -> Iterator[Case]:
+    def cases(
+        self, repetition: int, names: tuple[str, ...] = (), seed: int = 1, lockstep: bool = True
+    ) -> Iterator[Case]:
         """The runs of one repetition, the kernel's own scheduler first or last in turn; first of all the baselines.
 
         `names`: only these workloads and configurations; all where no workload, or no configuration, is among them.
+        `seed`: of the first repetition; each has the next.
         """
+        kind: dict[str, Any] = {"seed": seed + repetition, "lockstep": lockstep}
         workloads = [each for each in self.workloads if each.name in names] or list(self.workloads)
         configs = [each for each in self.configs if each in names] or list(self.configs)
         if repetition % 2:
             configs.reverse()
         for workload in workloads if repetition == 0 else ():
-            yield Case(self.name, workload.name, "alone", 0)
+            yield Case(self.name, workload.name, "alone", 0, **kind)
         for same in dict.fromkeys(each.jobs for each in workloads):  # whose jobs are started once for all
             for config in configs:
                 for workload in (each for each in workloads if each.jobs == same):
-                    yield Case(self.name, workload.name, config, repetition)
+                    yield Case(self.name, workload.name, config, repetition, **kind)
 
 
 EXPERIMENTS: Final = {
@@ -254,9 +264,16 @@ class Session:
     seconds: float
 
 
-def sessions(workload: Workload, repetition: int) -> Iterator[Session]:
-    """The users, one after the other, for ever: the same under every configuration."""
-    drawn = random.Random(f"{workload.users} {repetition}")
+def mix(workload: Workload, seed: int) -> list[str]:
+    """The kernels of the workload's jobs, in the order in which they come."""
+    kernels = list(MIXES[workload.mix])
+    random.Random(f"{workload.mix} {seed}").shuffle(kernels)
+    return kernels
+
+
+def sessions(workload: Workload, seed: int) -> Iterator[Session]:
+    """Who comes, one after the other, for ever: the same under every configuration."""
+    drawn = random.Random(f"{workload.users} {seed}")
     while True:
         mean_s = (10 if drawn.random() < 0.6 else 60) * 60 * SESSION_SCALE
         length = max(2.0, drawn.expovariate(1 / mean_s))

@@ -2,7 +2,8 @@
 """`just experiment waiting`: the cost of a waiting rank, if the scheduler notices the waiting and if not.
 
 Two ranks, on two machines with one CPU each or on one of them, beside a busy local task: round trips, and CPU time of a
-rank that waits 3 s for a message. Guests run in real time, so figures hold for a host that does nothing else.
+rank that waits 3 s for a message. The machines are in lock-step (docs/lockstep.md): a run depends on its seed alone. With
+--free they run in real time, and figures hold for a host that does nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+
+from tests.experiments import clusters
 
 __all__ = ["main", "markdown", "rows"]
 
@@ -64,12 +67,13 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in table]) + "\n"
 
 
-def _measure(repeat: int, configs: str, console: Console) -> list[dict[str, Any]]:
-    """Run it on a cluster of two, and print measurements as they come."""
+def _measure(seed: int, lockstep: bool, configs: str, console: Console) -> list[dict[str, Any]]:
+    """Run it once on a cluster of two, telling what was measured as it comes."""
     script = "/src/tests/experiments/waiting_guest.py"
     with tempfile.TemporaryDirectory(prefix="cosched-waiting-") as out:
-        command = [str(_REPO / "vm/cluster"), "2", "--alone", "--cpus", "1", "--memory", "640", "--timeout", "3600"]
-        command += ["--out", out, "--", "python3", script, ",".join(_LIBRARIES), configs, str(repeat)]
+        command = [str(_REPO / "vm/cluster"), "2", "--alone", "--cpus", "1", "--memory", "640", "--timeout", "7200"]
+        command += [*clusters.lockstep(lockstep, seed), "--out", out, "--"]
+        command += ["python3", script, ",".join(_LIBRARIES), configs, "1"]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
             assert guest.stdout
             for line in guest.stdout:
@@ -77,18 +81,27 @@ def _measure(repeat: int, configs: str, console: Console) -> list[dict[str, Any]
         if guest.returncode != 0:
             raise SystemExit(guest.returncode)
         found: list[dict[str, Any]] = json.loads((Path(out) / "waiting.json").read_text())
-        return found
+        return [{**one, "seed": seed, "lockstep": lockstep} for one in found]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option("--configs", default=",".join(_CONFIGS), show_default=True, help="eevdf, and policies with their knobs.")
-@click.option("--keep", is_flag=True, help="Keep the measurements in results/.")
-def main(repeat: int, configs: str, keep: bool) -> None:
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 1 << 20), metavar="N",
+              help="Of all that is random in the first run's machines; the next run has the next.")
+@click.option("--free", is_flag=True, help="Let the machines run in real time, not in lock-step.")
+@click.option("--again", is_flag=True, help="Make the first run twice, and tell whether they are the same; status 1 "
+              "if not.")
+@click.option("--keep", is_flag=True, help="Keep what was measured in results/.")
+def main(repeat: int, configs: str, seed: int, free: bool, again: bool, keep: bool) -> None:
     """Measure what a rank that waits costs, on two virtual machines with one CPU each."""
     console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
-    measured = _measure(repeat, configs, console)
+    if again:
+        same = _measure(seed, not free, configs, console) == _measure(seed, not free, configs, console)
+        console.print("the same" if same else "not the same")
+        raise SystemExit(not same)
+    measured = [one for number in range(repeat) for one in _measure(seed + number, not free, configs, console)]
     table = Table(*_HEADINGS, title=f"median of {repeat} runs")
     for row in rows(measured):
         table.add_row(*row)
@@ -96,7 +109,7 @@ def main(repeat: int, configs: str, keep: bool) -> None:
     if keep:
         describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
         commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
-        command = f"just experiment waiting --repeat {repeat} --configs {configs} --keep"
+        command = f"just experiment waiting --repeat {repeat} --configs {configs} --seed {seed}{' --free' * free} --keep"
         kept = {"commit": commit, "command": command, "measured": measured}
         (_REPO / "results/waiting.json").write_text(json.dumps(kept, indent=1) + "\n")
         heading = f"# Waiting ranks\n\n`{command}` at {commit}; medians.\n\n"

@@ -141,6 +141,12 @@ def test_users_are_the_same_for_every_configuration_and_differ_by_repetition() -
     assert part == pytest.approx(0.62, abs=0.05)
 
 
+def test_jobs_are_the_same_for_every_configuration_and_their_order_differs_by_seed() -> None:
+    orders = {tuple(plan.mix(MODULES.workload("fits"), seed)) for seed in range(20)}
+    assert plan.mix(MODULES.workload("fits"), 1) == plan.mix(MODULES.workload("fits"), 1)
+    assert len(orders) > 5 and {tuple(sorted(order)) for order in orders} == {tuple(sorted(plan.MIXES["COM_M"]))}
+
+
 def test_stays_are_hyper_exponential() -> None:
     lengths = [each.seconds for each in itertools.islice(plan.sessions(plan.Workload("any"), 1), 20000)]
     mean = 0.6 * 5 + 0.4 * 30
@@ -263,35 +269,48 @@ def test_a_step_back_is_to_be_worse_for_local_users() -> None:
     assert not ccs.directions([base, {**slow, "locals": users[2]}], "overload", "ccs", "eevdf")[0]
 
 
-@pytest.mark.parametrize("cycles", [5.0, 40.0])
-def test_the_short_form_does_not_judge_on_a_host_that_is_too_slow_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cycles: float
+def test_runs_of_another_kind_or_seed_do_not_count(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    kinds: tuple[dict[str, Any], ...] = ({}, {"seed": 4, "lockstep": False}, {"seed": 5, "lockstep": True},
+                                         {"seed": 4, "lockstep": True})
+    results.write_text(json.dumps({"runs": [run("fits", "dyn", 1) | kind for kind in kinds]}))
+    first = next(MODULES.cases(0, (), 3))
+    assert first.seed == 3 and first.lockstep
+    kept = ccs.Kept(tmp_path / "runs.jsonl", results, lambda made: ccs._is_of(first, made))
+    assert kept.runs == [run("fits", "dyn", 1) | kinds[-1]]
+
+
+@pytest.mark.parametrize(("new", "words"), [({"host_load": 9}, "the same"), ({"makespan_s": 31}, "other makespan_s")])
+def test_a_run_made_again_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], new: dict[str, Any], words: str
 ) -> None:
+    asked: list[int] = []
+
     def boot(cases: list[Case], kept: ccs.Kept, _console: object, ends: Callable[[ccs.Run], bool]) -> int:
+        asked.append(len(cases))
         for case in cases:
-            made = run(case.workload, case.config, case.repetition)
-            number = cycles if case.config == "eevdf" else 5.0
-            kept.add({**made, "locals": [{**user, "cycles": number} for user in made["locals"]]})
+            kept.add(run(case.workload, case.config, case.repetition) | ({} if len(asked) == 1 else new))
             if ends(kept.runs[-1]):
                 break
         return 0
 
     monkeypatch.setattr(ccs, "_boot", boot)
+    cases = list(MODULES.cases(0))
     kept = ccs.Kept(tmp_path / "runs.jsonl")
-    if cycles < ccs._CYCLES:
-        ccs._check_short(MODULES, kept, Console())
-        assert [made["config"] for made in kept.runs] == ["eevdf"]
-        assert "not judged: the local user came to 5 cycles under eevdf, not" in capsys.readouterr().out
+    if words == "the same":
+        ccs._check_again(cases, 1, kept, Console())
     else:
         with pytest.raises(SystemExit, match="1"):
-            ccs._check_short(MODULES, kept, Console())
+            ccs._check_again(cases, 1, kept, Console())
+    assert words in capsys.readouterr().out
+    assert asked == [len(cases)] * 2 and len(kept.runs) == 1, "the whole list is asked for, the first is made"
 
 
 @pytest.mark.parametrize(("cycles", "status"), [((1,), 0), ((3, 0.5), 0), ((3, 3), 1)])
 def test_the_short_form_looks_twice_before_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cycles: tuple[float, ...], status: int
 ) -> None:
-    def boot(cases: list[Case], kept: ccs.Kept, _console: object, _ends: object) -> int:
+    def boot(cases: list[Case], kept: ccs.Kept, _console: object) -> int:
         for case in cases:
             made = run(case.workload, case.config, case.repetition)
             factor = cycles[case.repetition] if case.config == "ccs" else 2
