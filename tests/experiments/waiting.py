@@ -109,7 +109,8 @@ def main(repeat: int, configs: str, seed: int, free: bool, again: bool, keep: bo
     if keep:
         describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
         commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
-        command = f"just experiment waiting --repeat {repeat} --configs {configs} --seed {seed}{' --free' * free} --keep"
+        kind = f"--seed {seed}{' --free' if free else ''}"
+        command = f"just experiment waiting --repeat {repeat} --configs {configs} {kind} --keep"
         kept = {"commit": commit, "command": command, "measured": measured}
         (_REPO / "results/waiting.json").write_text(json.dumps(kept, indent=1) + "\n")
         heading = f"# Waiting ranks\n\n`{command}` at {commit}; medians.\n\n"
