@@ -3,8 +3,8 @@
 
 A cluster is booted for the runs of one repetition that are missing, and measures them (ccs_guest.py). Runs are kept one
 by one in build/experiments/ as they come, so an experiment that was interrupted, or is to have more repetitions, goes
-on where it was; in a new checkout, where results/ is. Nodes are in lock-step (docs/lockstep.md): a repetition depends on
-its seed alone, not on the host. With --free they run in real time, and figures hold for a host that does nothing else.
+on where it was; in a new checkout, where results/ is. Nodes are in lock-step (docs/lockstep.md): a repetition depends
+on its seed alone. With --free they run in real time, and figures hold for a host that does nothing else.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _measure(cases: Sequence[Case], kept: Kept, console: Console) -> None:
 
 
 def _boot(cases: Sequence[Case], kept: Kept, console: Console, ends: Callable[[Run], bool] | None = None) -> int:
-    """Measure cases of one seed on a fresh cluster, up to a run that `ends` it; its status. What it measured is kept."""
+    """Measure cases of one seed on a fresh cluster, up to a run that `ends` it; its status. What it makes is kept."""
     slower = _SLOWER if cases[0].lockstep else 1
     wanted = json.dumps([{name: getattr(case, name) for name in case.__dataclass_fields__} for case in cases])
     command = [str(_REPO / "vm/cluster"), "2", *_MACHINES, *clusters.lockstep(cases[0].lockstep, cases[0].seed)]

@@ -2,8 +2,8 @@
 """`just experiment waiting`: the cost of a waiting rank, if the scheduler notices the waiting and if not.
 
 Two ranks, on two machines with one CPU each or on one of them, beside a busy local task: round trips, and CPU time of a
-rank that waits 3 s for a message. The machines are in lock-step (docs/lockstep.md): a run depends on its seed alone. With
---free they run in real time, and figures hold for a host that does nothing else.
+rank that waits 3 s for a message. The machines are in lock-step (docs/lockstep.md): a run depends on its seed alone.
+With --free they run in real time, and figures hold for a host that does nothing else.
 """
 
 from __future__ import annotations
