@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -106,18 +105,6 @@ def test_requests_come_from_the_host_too(tmp_path: Path) -> None:
     assert not path.exists()
     with pytest.raises(VmError, match="cannot reach vm/cluster at"):
         control.nodes()
-
-
-def test_packets_are_late_and_lost() -> None:
-    script = "ping -c 5 -i 0.5 node2 | tail -1; tc qdisc show | grep -o 'loss .*%'; ping -c 40 -i 0.3 -q node2"
-    done = cluster(2, script, "--alone", "--delay", "100", "--loss", "10")
-    assert b"loss 10%" in done.stdout
-    times = re.search(rb"min/avg/max/mdev = ([\d.]+)/", done.stdout)
-    assert times is not None, done.stdout
-    assert 200 <= float(times.group(1)) < 300
-    lost = re.search(rb"40 packets transmitted, (\d+) received", done.stdout)
-    assert lost is not None, done.stdout
-    assert 20 <= int(lost.group(1)) < 40  # each way loses a tenth; none or half by chance: once in a thousand runs
 
 
 def test_four_nodes_on_a_small_machine() -> None:
