@@ -2,10 +2,12 @@
 """The delay from a user's coming at one agent to the reaction of another agent, on another virtual machine.
 
     vm/cluster 2 --cpus 1 -- python3 -m tests.cluster.agents [--events 100] [--hog] [--policy ccs] [--json FILE]
+    vm/cluster 2 --cpus 1 --icount -- python3 -m tests.cluster.agents --one-clock ...
 
-Agents, sensors, broker and job are as in use; both nodes hold one job. Keys are pressed on node1, farther apart than a
-user stays; each agent says when it knows, and the kernel's quantum is written in the same moment. Clocks are compared
-by UDP packets before and after. `--hog` adds a local program that computes to each node.
+Agents, sensors, broker and job are as they are in use; both nodes hold one job. Keys are pressed on node1, farther
+apart than a user stays; each agent says when it knows, and the kernel's quantum is written in the same moment. Clocks
+are compared by UDP packets before and after; those of nodes in lock-step show the same. `--hog` adds a local program
+that computes to each node.
 
 Exit status 1 if an event did not arrive, or the p99 is above 50 ms.
 """
@@ -93,7 +95,7 @@ def delays(causes: list[float], effects: list[float]) -> list[float]:
     return sorted(found)
 
 
-def measure(events: int, hog: bool) -> dict[str, Any]:
+def measure(events: int, hog: bool, one_clock: bool) -> dict[str, Any]:
     remote = ["ssh", "node2", "cd /src && exec python3 -m tests.cluster.agents --peer"]
     with (
         background(_JOB, *([_HOG] if hog else [])),
@@ -102,9 +104,9 @@ def measure(events: int, hog: bool) -> dict[str, Any]:
         assert other.stdout is not None
         wall = float(other.stdout.readline()) - (time.time() - time.monotonic())
         time.sleep(_BOTH)
-        before = compare_clocks("node2")
+        before = (-wall, 0.0) if one_clock else compare_clocks("node2")
         pressed, known = drive(events)
-        after = compare_clocks("node2")
+        after = (-wall, 0.0) if one_clock else compare_clocks("node2")
         other.terminate()
         told = other.stdout.read()
     ahead = wall + (before[0] + after[0]) / 2
@@ -125,6 +127,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=100)
     parser.add_argument("--hog", action="store_true")
     parser.add_argument("--policy", default="ccs")
+    parser.add_argument("--one-clock", action="store_true", help="the nodes are in lock-step: their clocks are equal")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -135,7 +138,7 @@ def main() -> int:
         load = f"ctl load --policy {options.policy} --set local_idle_s={_IDLE:g}"
         subprocess.run(["ssh", node, load], check=True)
     time.sleep(_BOTH)
-    return judge(measure(options.events, options.hog) | {"hog": options.hog, "policy": options.policy}, options.json)
+    return judge(measure(options.events, options.hog, options.one_clock) | {"hog": options.hog, "policy": options.policy}, options.json)
 
 
 if __name__ == "__main__":
