@@ -138,7 +138,8 @@ def main() -> int:
         load = f"ctl load --policy {options.policy} --set local_idle_s={_IDLE:g}"
         subprocess.run(["ssh", node, load], check=True)
     time.sleep(_BOTH)
-    return judge(measure(options.events, options.hog, options.one_clock) | {"hog": options.hog, "policy": options.policy}, options.json)
+    measured = measure(options.events, options.hog, options.one_clock)
+    return judge(measured | {"hog": options.hog, "policy": options.policy}, options.json)
 
 
 if __name__ == "__main__":
