@@ -79,6 +79,7 @@ def test_a_guest_that_comes_back_is_waited_for(plugin: Path, shared: Path) -> No
         wait_until_past(shared, 0)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
+        wait_until_past(shared, time_of(shared) + 10**9)
         with guest(plugin, shared, 1, 2) as again:
             time.sleep(0.5)  # until it is there
             again.send_signal(signal.SIGSTOP)
