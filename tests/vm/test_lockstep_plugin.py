@@ -75,7 +75,7 @@ def test_the_others_go_on_when_a_guest_is_killed(plugin: Path, shared: Path) -> 
 
 
 def test_a_guest_that_comes_back_is_waited_for(plugin: Path, shared: Path) -> None:
-    with guest(plugin, shared, 0, 2), guest(plugin, shared, 1, 2) as killed:
+    with guest(plugin, shared, 0, 2) as first, guest(plugin, shared, 1, 2) as killed:
         wait_until_past(shared, 0)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
@@ -89,6 +89,7 @@ def test_a_guest_that_comes_back_is_waited_for(plugin: Path, shared: Path) -> No
             assert time_of(shared) == stands
             again.send_signal(signal.SIGCONT)
             wait_until_past(shared, stands + 10**8)
+            assert (first.poll(), again.poll()) == (None, None)
 
 
 def test_a_guest_that_stands_still_ends_the_others_with_a_sentence(plugin: Path, shared: Path) -> None:
