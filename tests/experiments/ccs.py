@@ -177,7 +177,7 @@ def main(name: str) -> None:
     @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 1 << 20), metavar="N",
                   help="Of users, jobs and nodes in the first repetition; the next one has the next.")
     @click.option("--free", is_flag=True, help="Let the nodes run in real time, not in lock-step.")
-    @click.option("--again", default=0, type=click.IntRange(1, 100), metavar="N",
+    @click.option("--again", default=0, type=click.IntRange(0, 100), metavar="N",
                   help="Make the first N runs once more, and tell whether they are the same; status 1 if not.")
     @click.option("--short", is_flag=True, help=f"One run each of {', '.join(experiment.short)}; status 1 if the "
                   "last is worse for local users. Nothing is kept.")

@@ -90,9 +90,9 @@ def test_packets_are_late_and_lost() -> None:
     script = "ping -c 5 -i 0.5 node2 | tail -1; tc qdisc show | grep -o 'loss .*%'; ping -c 400 -i 0.3 -q node2"
     said = cluster(script, "--delay", "100", "--loss", "10").stdout.decode()
     assert "loss 10%" in said
-    trip = re.search(r"min/avg/max/mdev = ([\d.]+)/([\d.]+)/", said)
+    trip = re.search(r"min/avg/max/mdev = ([\d.]+)/", said)
     assert trip is not None, said
-    assert 200 <= float(trip.group(1)) <= float(trip.group(2)) < 201  # ms
+    assert 200 <= float(trip.group(1)) < 200.5  # ms
     lost = re.search(r"400 packets transmitted, (\d+) received", said)
     assert lost is not None, said
     assert 0.76 <= int(lost.group(1)) / 400 <= 0.86  # each way loses a tenth
