@@ -47,7 +47,7 @@ _NETWORK = "10.77.0"
 _SETUP = "/src/vm/guest/node"
 _WAIT_S = 240  # the slowest machine has all nodes up by then
 _JOIN_S = 30  # half of what the plugin waits for a guest
-_OUTPUT = 4096  # bytes kept of what a node writes
+_OUTPUT = 4096  # bytes kept of a node's output
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,9 +234,9 @@ class Cluster:
             self.first.abort(error)
 
     def _wait(self, request: str, condition: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Wait until something is so; an error that tells what is not so after a while.
+        """Wait for a condition; after a while raise an error that names the missing condition.
 
-        In lock-step nothing comes to be so while we wait: then the request is to be made again.
+        Nodes in lock-step stand still while we wait: they are told to make the request again.
         """
         if self._machine.lockstep is not None:
             if not condition():

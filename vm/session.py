@@ -303,7 +303,7 @@ class Session:
         except OSError:
             self._input = b""
         self._input_ended = True
-        port.shutdown(socket.SHUT_WR)  # after a full close QEMU would drop what the guest has not taken yet
+        port.shutdown(socket.SHUT_WR)  # after a full close QEMU would drop bytes that the guest has not read yet
         return False
 
     # The end.
