@@ -56,6 +56,7 @@
  *   from the queue's regular order has run, and each such denial is counted.
  */
 #include "insert.bpf.h"
+#include "joins.bpf.h"
 #include "message.bpf.h"
 #include "quiet.bpf.h"
 #include "slurm.bpf.h"

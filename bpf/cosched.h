@@ -156,17 +156,20 @@ struct obs {
 #define SOCK_TID_BITS	22	/* PID_MAX_LIMIT is 2^22 */
 #define SOCK_LEVEL_BITS	21
 
-/* One socket known to the sensors, key: kernel address of struct sock. */
+/* One socket of a job, in its own storage (map "socks"): it goes when the socket does. */
 struct sock_obs {
 	unsigned long long	charge;		/* owner and levels: one word, so they change at once */
 	unsigned int		tgid;		/* process of the owner */
 	unsigned int		proto;		/* enum sock_proto */
 	unsigned int		unit;		/* bytes of send memory one datagram takes */
-	unsigned int		swept;		/* sweeps that found it closed */
+	unsigned int		mem;		/* send memory of datagrams at the last look */
 	unsigned int		changes;	/* of the charge */
 	unsigned int		left_rcv;	/* packets that their owner leaves lying: not in the level */
 	unsigned int		left_snd;
+	unsigned int		counted;	/* in struct sensed.kinds */
+	unsigned int		seen;		/* changes at the last second look, */
 	unsigned int		pad;
+	unsigned long long	since;		/* and the owner's CPU time when they were that many, 0: unknown */
 };
 
 enum sock_proto {
@@ -174,6 +177,20 @@ enum sock_proto {
 	SOCK_UDP = 2,
 	SOCK_UNIX = 3,		/* stream and seqpacket */
 	SOCK_UNIX_DGRAM = 4,
+	NR_SOCK_PROTOS,
+};
+
+/* What the sensor of sockets is told, section ".data.sensing". */
+struct sensing {
+	unsigned int		everyone;	/* sockets of all tasks count, not those of jobs alone (classify=mes) */
+	unsigned int		unread_ms;	/* CPU time after which what is not read is not counted, 0: never */
+};
+
+/* What the sensors count of themselves, map "sensed", one record (key 0). */
+struct sensed {
+	unsigned long long	lost_threads;	/* threads that were not observed: the map "obs" is full */
+	unsigned long long	lost_sockets;	/* sockets that were not: no memory */
+	unsigned int		kinds[8];	/* sockets that count now, by enum sock_proto */
 };
 
 /* User input, one record (key 0), written by the sensors. */

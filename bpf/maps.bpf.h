@@ -4,32 +4,13 @@
 #define MAPS_BPF_H
 
 #include "scx.bpf.h"
-#include "cosched.h"
+#include "observed.bpf.h"
 
 const volatile struct config cfg SEC(".rodata.config");
 struct knob_sets knob_sets SEC(".data.knobs");
 u64 stats[MAX_CPUS][MAX_RULES][NR_COSCHED_STATS] SEC(".bss.stats");
 struct exit_record exit_record SEC(".bss.exit");
 struct snapshot snap SEC(".bss.snap");
-
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, u32);
-	__type(value, struct obs);
-} obs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, u64);
-	__type(value, struct sock_obs);
-} socks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

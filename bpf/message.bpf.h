@@ -126,7 +126,6 @@ SEC("fentry/sock_def_readable")
 int BPF_PROG(on_arrival, struct sock *sk)
 {
 	const struct knobs *k = knobs_now();
-	u64 key = (u64)sk;
 	struct sock_obs *so;
 	struct task_struct *p, *curr;
 	struct task_ctx *tctx;
@@ -136,7 +135,9 @@ int BPF_PROG(on_arrival, struct sock *sk)
 
 	if (!k->reinsert || !any_parallel(k) || !rule_has(k->rule, R_REINSERTS))
 		return 0;
-	so = bpf_map_lookup_elem(&socks, &key);
+	if (!sk->sk_bpf_storage)
+		return 0;
+	so = bpf_sk_storage_get(&socks, sk, 0, 0);
 	if (!so || !(tid = sock_tid(so)))
 		return 0;
 	p = bpf_task_from_pid(tid);

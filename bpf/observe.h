@@ -2,7 +2,7 @@
 /*
  * How observations are read and written: the one-second fault window, the
  * levels of a task, the charge word of a socket. Pure C for the scheduler
- * (clang), the sensors (bcc) and the unit tests (any compiler); no kernel
+ * (clang), the sensors (clang, bcc) and the unit tests (any compiler); no kernel
  * header, no libc.
  *
  * The window is FLT_BUCKETS buckets of 2^FLT_SHIFT ns. Only the faulting
@@ -74,12 +74,11 @@ unsigned int obs_com(const struct obs *o)
 #define SOCK_TID_MASK	((1U << SOCK_TID_BITS) - 1)
 #define SOCK_LEVEL_MAX	((1U << SOCK_LEVEL_BITS) - 1)
 #define SOCK_CLOSED	(~0ULL)		/* charge of a socket that was closed, not yet destroyed */
-#define SOCK_GONE	(~0ULL - 1)	/* the same, while its entry is deleted */
 
 static inline __attribute__((always_inline))
 int sock_closed(unsigned long long charge)
 {
-	return charge >= SOCK_GONE;
+	return charge == SOCK_CLOSED;
 }
 
 static inline __attribute__((always_inline))

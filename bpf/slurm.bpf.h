@@ -9,27 +9,19 @@
  * finds the ID that belongs to it.
  *
  * The scope is in system.slice, or wherever a container has that. The names
- * are read when a task is born or moved, and never when it is queued. A scope
- * that is not root's does not count: a user with a subtree of his own could make
- * such names there.
- *
- * A process that is moved into such a job is announced, so that the agent need
- * not look for jobs. The process connector tells of the forks of its members.
+ * are read when a task is born or moved, and once for each cgroup whose tasks
+ * receive on sockets; never when a task is queued. A scope that is not root's
+ * does not count: a user with a subtree of his own could make such names there.
  */
 #ifndef SLURM_BPF_H
 #define SLURM_BPF_H
 
-#include "maps.bpf.h"
+#include "scx.bpf.h"
 
 #define SLURM_BELOW	3	/* levels from the scope down to "user" */
 #define SLURM_DEEPEST	12	/* level at which a scope is still found */
 #define SCOPE		"slurmstepd.scope"
 #define NAME_MAX_LEN	256	/* of a file, with the 0 at its end */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 64 << 10);
-} joins SEC(".maps");
 
 static __always_inline const char *cgroup_name(struct cgroup *cgrp)
 {
@@ -98,24 +90,6 @@ static __noinline u64 slurm_job_of(struct cgroup *cgrp)
 			return BPF_CORE_READ(ancestor_at(cgrp, i + 1), kn, id);
 	}
 	return 0;
-}
-
-/* Tell the agent that this process has been moved into a job of Slurm, or within it. */
-static __always_inline void announce_join(struct task_struct *p, u64 job)
-{
-	struct join *join;
-
-	if (p->pid != p->tgid)
-		return;
-	join = bpf_ringbuf_reserve(&joins, sizeof(*join), 0);
-	if (!join) {
-		stats_of(scx_bpf_task_cpu(p), knobs_now()->rule)[STAT_JOIN_LOST]++;
-		return;
-	}
-	join->job = job;
-	join->pid = p->pid;
-	join->pad = 0;
-	bpf_ringbuf_submit(join, 0);
 }
 
 #endif /* SLURM_BPF_H */

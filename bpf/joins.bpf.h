@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whoever is moved into a job of Slurm is announced, so that the agent need not
+ * look for jobs. What a member forks the process connector tells.
+ */
+#ifndef JOINS_BPF_H
+#define JOINS_BPF_H
+
+#include "maps.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 << 10);
+} joins SEC(".maps");
+
+/* Tell the agent that this process has been moved into a job of Slurm, or within it. */
+static __always_inline void announce_join(struct task_struct *p, u64 job)
+{
+	struct join *join;
+
+	if (p->pid != p->tgid)
+		return;
+	join = bpf_ringbuf_reserve(&joins, sizeof(*join), 0);
+	if (!join) {
+		stats_of(scx_bpf_task_cpu(p), knobs_now()->rule)[STAT_JOIN_LOST]++;
+		return;
+	}
+	join->job = job;
+	join->pid = p->pid;
+	join->pad = 0;
+	bpf_ringbuf_submit(join, 0);
+}
+
+#endif /* JOINS_BPF_H */
