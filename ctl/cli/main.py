@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -96,14 +97,29 @@ def _options(name: str, assignments: tuple[str, ...]) -> Any:
     return Options(policy.find_policy(name).name, knob_values.parse_assignments(assignments))
 
 
+_COMPILED_S = 120.0  # loading the compiler holds Python's lock: an emulated agent is mute for seconds
+
+
+def _sensors_ready() -> str:
+    """Wait until the agent's sensors have started, or failed to; returns their state."""
+    from ctl.protocol import Client
+
+    with Client(timeout=_COMPILED_S) as agent:
+        while (state := agent.call("status")["sensors"]["state"]) == "starting":
+            time.sleep(0.1)
+    return str(state)
+
+
 @cli.command()
 @policy_option(required=True)
+@click.option("--wait", is_flag=True, help="return when all sensors observe")
 @JSON
-def load(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
+def load(name: str, assignments: tuple[str, ...], wait: bool, as_json: bool) -> None:
     """Load the in-kernel scheduler and start its agent.
 
-    Returns when the kernel runs the scheduler and the sensors observe. The sensors compile for a second or two; --set
-    sensors=off leaves them out. After a failure the kernel is on its own scheduler, and the error names the reason.
+    Returns when the kernel runs the scheduler and sockets are observed. Page faults and user input follow a second or
+    two later: --wait waits for them, and `ctl status` shows the state; --set sensors=off leaves all three out. After a
+    failure the kernel is on its own scheduler, and the error names the reason.
 
     \b
     Examples:
@@ -114,6 +130,8 @@ def load(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
     from ctl.process.daemon import start
 
     answer = start(_options(name, assignments))
+    if wait:
+        answer["sensors"] = _sensors_ready()
 
     def people() -> None:
         click.echo(

@@ -65,7 +65,7 @@ class Stage:
             if self.config != EEVDF:
                 self.tell("load")
                 name, *knobs = self.config.split("+")
-                _ctl("load", "--policy", name, *(word for knob in knobs for word in ("--set", knob)))
+                _ctl("load", "--wait", "--policy", name, *(word for knob in knobs for word in ("--set", knob)))
                 stack.callback(_ctl, "unload")
             self.tell("start")
             for name, job in self.scenario.jobs.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ctl.kernel.layout import ffi
-from ctl.kernel.libbpf import RingBuffer
+from ctl.kernel.ringbuf import RingBuffer
 
 __all__ = ["Joins"]
 

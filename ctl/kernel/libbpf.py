@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The part of libbpf that a struct_ops scheduler and its maps need, bound with ctypes.
+"""The part of libbpf that the scheduler, the sensor of sockets and their maps need, bound with ctypes.
 
 bcc cannot load struct_ops, so the scheduler goes through libbpf 1.x. Objects close their maps and programs; a map or
 program is valid as long as its object is open. Messages of libbpf (the verifier's log included) go to the logger
@@ -34,14 +34,14 @@ from typing import TypeVar
 
 from ctl.errors import CoschedError
 
-__all__ = ["BpfLink", "BpfMap", "BpfObject", "BpfProgram", "LibbpfError", "RingBuffer", "library"]
+__all__ = ["BpfLink", "BpfMap", "BpfObject", "BpfProgram", "LibbpfError", "check", "library"]
 
 _T = TypeVar("_T")
 _log = logging.getLogger("ctl.libbpf")
 _WARN, _INFO, _DEBUG = 0, 1, 2  # enum libbpf_print_level
 _LEVELS = {_WARN: logging.WARNING, _INFO: logging.INFO, _DEBUG: logging.DEBUG}
 _PRINT = CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
-_SAMPLE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
+SAMPLE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)  # of a ring buffer
 
 
 class _OpenOptions(Structure):
@@ -77,6 +77,12 @@ class _TestRunOptions(Structure):
     )
 
 
+class _IterOptions(Structure):
+    """struct bpf_iter_attach_opts."""
+
+    _fields_ = (("sz", c_size_t), ("link_info", c_void_p), ("link_info_len", c_uint32))
+
+
 # name: (result, arguments...)
 _FUNCTIONS: dict[str, tuple[type | None, ...]] = {
     "libbpf_set_print": (c_void_p, _PRINT),
@@ -99,9 +105,13 @@ _FUNCTIONS: dict[str, tuple[type | None, ...]] = {
     "bpf_program__name": (c_char_p, c_void_p),
     "bpf_program__fd": (c_int, c_void_p),
     "bpf_program__attach": (c_void_p, c_void_p),
+    "bpf_program__attach_iter": (c_void_p, c_void_p, POINTER(_IterOptions)),
+    "bpf_program__set_autoload": (c_int, c_void_p, ctypes.c_bool),
+    "bpf_iter_create": (c_int, c_int),
+    "bpf_link__fd": (c_int, c_void_p),
     "bpf_prog_test_run_opts": (c_int, c_int, POINTER(_TestRunOptions)),
     "bpf_link__destroy": (c_int, c_void_p),
-    "ring_buffer__new": (c_void_p, c_int, _SAMPLE, c_void_p, c_void_p),
+    "ring_buffer__new": (c_void_p, c_int, SAMPLE, c_void_p, c_void_p),
     "ring_buffer__consume_n": (c_int, c_void_p, c_size_t),
     "ring_buffer__ring": (c_void_p, c_void_p, c_uint32),
     "ring__avail_data_size": (c_size_t, c_void_p),
@@ -181,20 +191,11 @@ def _libc() -> CDLL:
     return libc
 
 
-def _check(what: str, result: int | None) -> int:
+def check(what: str, result: int | None) -> int:
     """The result, or LibbpfError: libbpf 1.x returns NULL or a negative number and sets errno."""
     if result is None or result < 0:
         raise LibbpfError(what, ctypes.get_errno() or -(result or -errno.EINVAL), "".join(_printed.text))
     return result
-
-
-def run_program(fd: int, context: bytes, name: str) -> int:
-    """Run a program once that may be run by hand; returns its (signed) result. Raises LibbpfError."""
-    argument = ctypes.create_string_buffer(context, len(context))
-    options = _TestRunOptions(sz=ctypes.sizeof(_TestRunOptions))
-    options.ctx_in, options.ctx_size_in = ctypes.addressof(argument), len(context)
-    _check(f"run {name}", library().bpf_prog_test_run_opts(fd, byref(options)))
-    return ctypes.c_int32(options.retval).value
 
 
 class BpfObject:
@@ -208,7 +209,7 @@ class BpfObject:
         _printed.text.clear()
         self._lib = library()
         self.path = path
-        self.pointer: int | None = _check(
+        self.pointer: int | None = check(
             f"open {path}", self._lib.bpf_object__open_file(os.fsencode(path), byref(options))
         )
         self.maps = {m.name: m for m in self._each(self._lib.bpf_object__next_map, BpfMap)}
@@ -229,7 +230,7 @@ class BpfObject:
     def load(self) -> None:
         """Create maps and programs in the kernel. Raises LibbpfError; the verifier's log is in `printed`."""
         _printed.text.clear()
-        _check(f"load {self.path}", self._lib.bpf_object__load(self.pointer))
+        check(f"load {self.path}", self._lib.bpf_object__load(self.pointer))
 
     def close(self) -> None:
         """Free the object; programs and maps that are neither attached nor pinned go with it."""
@@ -254,7 +255,7 @@ class BpfMap:
     @property
     def fd(self) -> int:
         """Its descriptor; only once loaded."""
-        return _check(f"map {self.name}", self._lib.bpf_map__fd(self._pointer))
+        return check(f"map {self.name}", self._lib.bpf_map__fd(self._pointer))
 
     @property
     def key_size(self) -> int:
@@ -270,7 +271,7 @@ class BpfMap:
         """The value it is loaded with, to be changed in place before load(): a data section, a struct_ops."""
         size = c_size_t()
         address = self._lib.bpf_map__initial_value(self._pointer, byref(size))
-        return (ctypes.c_char * size.value).from_address(_check(f"initial value of {self.name}", address))
+        return (ctypes.c_char * size.value).from_address(check(f"initial value of {self.name}", address))
 
     def mmap(self, *, writable: bool) -> mmap.mmap:
         """The memory of a loaded, mmapable array with one element: a data section."""
@@ -287,7 +288,7 @@ class BpfMap:
     def update(self, key: bytes, value: bytes, flags: int = 0) -> None:
         """Set a key's value; flags as of bpf(2): 0 any, 1 only new, 2 only existing."""
         assert len(key) == self.key_size and len(value) == self.value_size
-        _check(f"update {self.name}", self._lib.bpf_map_update_elem(self.fd, key, value, flags))
+        check(f"update {self.name}", self._lib.bpf_map_update_elem(self.fd, key, value, flags))
 
     def delete(self, key: bytes) -> bool:
         """Remove a key; False if it was not there."""
@@ -297,7 +298,7 @@ class BpfMap:
         """Whether the key was there; other failures raise."""
         if result < 0 and ctypes.get_errno() == errno.ENOENT:
             return False
-        _check(f"{what} in {self.name}", result)
+        check(f"{what} in {self.name}", result)
         return True
 
     def keys(self) -> Iterator[bytes]:
@@ -331,16 +332,36 @@ class BpfProgram:
     @property
     def fd(self) -> int:
         """Its descriptor; only once loaded."""
-        return _check(f"program {self.name}", self._lib.bpf_program__fd(self._pointer))
+        return check(f"program {self.name}", self._lib.bpf_program__fd(self._pointer))
 
     def attach(self) -> BpfLink:
         """Attach as its section says. Raises LibbpfError."""
         _printed.text.clear()
         return BpfLink(self._lib, self._lib.bpf_program__attach(self._pointer), self.name)
 
+    def want(self, wanted: bool) -> None:
+        """Choose whether load() loads it."""
+        check(f"program {self.name}", self._lib.bpf_program__set_autoload(self._pointer, wanted))
+
+    def over(self, map_fd: int) -> bytes:
+        """Run an iterator over all elements of a map; returns its output. Raises LibbpfError, OSError."""
+        which = ctypes.create_string_buffer(map_fd.to_bytes(4, "little"), 16)  # union bpf_iter_link_info
+        options = _IterOptions(ctypes.sizeof(_IterOptions), ctypes.addressof(which), len(which))
+        link = BpfLink(self._lib, self._lib.bpf_program__attach_iter(self._pointer, byref(options)), self.name)
+        try:
+            fd = check(f"run {self.name}", self._lib.bpf_iter_create(self._lib.bpf_link__fd(link.pointer)))
+            with open(fd, "rb", buffering=0) as reader:
+                return reader.read()
+        finally:
+            link.destroy()
+
     def run(self, context: bytes) -> int:
         """Run a SYSCALL program once; returns its (signed) result. Raises LibbpfError."""
-        return run_program(self.fd, context, self.name)
+        argument = ctypes.create_string_buffer(context, len(context))
+        options = _TestRunOptions(sz=ctypes.sizeof(_TestRunOptions))
+        options.ctx_in, options.ctx_size_in = ctypes.addressof(argument), len(context)
+        check(f"run {self.name}", self._lib.bpf_prog_test_run_opts(self.fd, byref(options)))
+        return ctypes.c_int32(options.retval).value
 
 
 class BpfLink:
@@ -348,54 +369,10 @@ class BpfLink:
 
     def __init__(self, lib: CDLL, pointer: int | None, name: str) -> None:
         """Take over the link that an attach call returned. Raises LibbpfError if it returned none."""
-        self._lib, self._pointer = lib, _check(f"attach {name}", pointer)
+        self._lib, self.pointer = lib, check(f"attach {name}", pointer)
 
     def destroy(self) -> None:
         """Detach; returns when the kernel is done."""
-        if self._pointer:
-            self._lib.bpf_link__destroy(self._pointer)
-            self._pointer = 0
-
-
-class RingBuffer:
-    """Consumer of a ring buffer map. A callback that raises ends the reading; read() calls then raise it."""
-
-    def __init__(self, map_fd: int, callback: Callable[[bytes], None], smallest: int) -> None:
-        """Call back with each record, of at least `smallest` bytes; the map must stay open. Raises LibbpfError."""
-        self._lib = library()
-        self._callback = callback
-        self._smallest = smallest
-        self._raised: BaseException | None = None
-        self._on_sample = _SAMPLE(self._sample)  # libbpf keeps the address: it must live as long as this
-        self._pointer = _check("ring buffer", self._lib.ring_buffer__new(map_fd, self._on_sample, None, None))
-        self._ring = self._lib.ring_buffer__ring(self._pointer, 0)
-
-    def _sample(self, _context: int, address: int, size: int) -> int:
-        """Handle a record, called from libbpf, through which no exception may pass."""
-        try:
-            self._callback(ctypes.string_at(address, size))
-        except BaseException as error:
-            self._raised = error
-            return -errno.EIO
-        return 0
-
-    @property
-    def epoll_fd(self) -> int:
-        """A descriptor that is readable when there are records."""
-        return _check("ring buffer", self._lib.ring_buffer__epoll_fd(self._pointer))
-
-    def consume(self, at_most: int | None = None) -> int:
-        """Call back for the records present now, and some that come meanwhile; returns their number."""
-        # plain consume() reads until the buffer is empty, which a writer faster than we are never lets happen
-        most = at_most or self._lib.ring__avail_data_size(self._ring) // self._smallest + 1
-        result = self._lib.ring_buffer__consume_n(self._pointer, most)
-        raised, self._raised = self._raised, None
-        if raised is not None:
-            raise raised
-        return _check("consume ring buffer", result)
-
-    def close(self) -> None:
-        """Free it."""
-        if self._pointer:
-            self._lib.ring_buffer__free(self._pointer)
-            self._pointer = 0
+        if self.pointer:
+            self._lib.bpf_link__destroy(self.pointer)
+            self.pointer = 0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ctl.kernel.layout import constant
 
-__all__ = ["Input", "Observation", "Socket", "read_observation", "read_socket"]
+__all__ = ["Input", "Observation", "Sensed", "Socket", "read_observation", "read_socket"]
 
 
 class Observation(NamedTuple):
@@ -42,6 +42,14 @@ class Socket(NamedTuple):
     changes: int = 0  # part of the level above, so far; wraps
 
 
+class Sensed(NamedTuple):
+    """The counters of the sensors: struct sensed."""
+
+    lost_threads: int  # not observed: the map of threads is full
+    lost_sockets: int  # not observed: no memory
+    kinds: tuple[int, ...]  # sockets that count now, by enum sock_proto
+
+
 class Input(NamedTuple):
     """User input: struct input_obs. Times are ns of CLOCK_MONOTONIC, 0: never."""
 
@@ -54,14 +62,14 @@ class Input(NamedTuple):
 
 
 def read_observation(raw: Any) -> Observation:
-    """A struct obs as bcc read it."""
+    """A struct obs *."""
     return Observation(
         raw.rcv, raw.snd, raw.socks, bool(raw.exited), raw.arrived, raw.majflt, raw.swapin, raw.flt_at, tuple(raw.flt)
     )
 
 
 def read_socket(raw: Any) -> Socket:
-    """A struct sock_obs as bcc read it: the charge is one word."""
+    """A struct sock_obs *: the charge is one word."""
     bits, level_bits = constant("SOCK_TID_BITS"), constant("SOCK_LEVEL_BITS")
     charge, level = int(raw.charge), (1 << level_bits) - 1
     if charge == (1 << 64) - 1:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from ctl.errors import CoschedError
 from ctl.kernel import layout
 from ctl.kernel.layout import constant, ffi
-from ctl.kernel.libbpf import RingBuffer
+from ctl.kernel.ringbuf import RingBuffer
 
 __all__ = [
     "Decisions",

@@ -121,7 +121,7 @@ class Agent:
         self._end(why)
 
     async def _close(self, why: str, server: Server) -> None:
-        """Undo, in the reverse order. Sensors come last: removing a hundred probes takes a second."""
+        """Undo, in the reverse order. Sensors come last: removing their probes takes a second."""
         self.let_go(why)
         self.jobs.close()
         self.listeners.close()
@@ -148,7 +148,7 @@ class Agent:
 
     def _input(self) -> Input | None:
         """The observations of the input sensor; None while the sensor does not run."""
-        sensors = self.sensors.reading()
+        sensors = self.sensors.reading("input")
         return sensors.input() if sensors else None
 
     def _input_seen(self) -> None:
@@ -194,6 +194,7 @@ class Agent:
                 text = f"policy {row.name} instead of {self.settings.policy.name}"
                 self.tell("policy", text, policy=row.name)
                 self.settings.change(row, self.settings.values)
+            self.sensors.settings_changed()
             await self.contract.settings_changed()
         changed = {k: v for k, v in self.settings.values.items() if v != before[k]}
         if changed:

@@ -34,7 +34,7 @@ def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int) -> LocalUs
     if mode != "auto":
         return LocalUser(mode == "on", f"knob local_user is {mode}")
     if seen is None:
-        return LocalUser(why="the sensors are off, and would see no user")
+        return LocalUser(why="the sensors are off, or not yet compiled, and would see no user")
     last, source = max((seen.key_ns, "keyboard"), (seen.rel_ns, "mouse"), (seen.tty_ns, "terminal"))
     if not last:
         return LocalUser()

@@ -89,8 +89,12 @@ class Report:
             "sched_ext": {"state": sysinfo.scx_state(), "ops": sysinfo.scx_ops()},
             "overload": self.overload(),
             "contract": agent.contract.report(),
-            "counters": counters,
-            "sensors": {"state": agent.sensors.state, "reason": agent.sensors.reason},
+            "counters": {**counters, **agent.sensors.lost()},
+            "sensors": {
+                "state": agent.sensors.state,
+                "reason": agent.sensors.reason,
+                "active": agent.sensors.active(),
+            },
             "trace": {
                 "readers": len(agent.tracing.readers),
                 "recorded": counters["traced"],

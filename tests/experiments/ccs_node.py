@@ -78,7 +78,7 @@ class Helper:
         self.unsettle()  # the sensors' compiler needs memory
         self._new_agent = name is not None
         words = [word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")]
-        _run("ctl", *(["unload"] if name is None else ["load", "--policy", name, *words]))
+        _run("ctl", *(["unload"] if name is None else ["load", "--wait", "--policy", name, *words]))
 
     def push_out(self) -> None:
         """Send all memory to swap; needed pages come back."""
