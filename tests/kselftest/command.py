@@ -36,7 +36,7 @@ def agent(*knobs: str, policy: str = "csm", sensors: bool = False) -> Iterator[i
     """An agent, loaded and unloaded by ctl; its pid."""
     settings = [*knobs, f"sensors={'on' if sensors else 'off'}"]
     try:
-        yield asked("load", "--policy", policy, *(f"--set={setting}" for setting in settings))["pid"]
+        yield asked("load", "--wait", "--policy", policy, *(f"--set={setting}" for setting in settings))["pid"]
     finally:
         subprocess.run(["ctl", "unload"], capture_output=True, timeout=TIMEOUT, check=False)
 

@@ -98,7 +98,7 @@ def main() -> None:
     with Scheduler.load(
         _OBJECT, fields, jobs_cgid=groups.cgid, jobs_level=groups.level, watchdog_ms=30000
     ) as scheduler:
-        sensors = Sensors()
+        sensors = Sensors(every_kind=True)
         sensors.start({"faults", "sockets"})
         for rule in layout.RULES:
             counts = record(scheduler, groups, rule, out, seconds)

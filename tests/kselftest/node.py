@@ -26,6 +26,7 @@ __all__ = [
     "OBJECT",
     "Recorder",
     "disabled",
+    "in_job",
     "insertions",
     "job",
     "loaded",
@@ -36,7 +37,7 @@ __all__ = [
     "state",
 ]
 
-_SENSORS = Sensors()  # compiled once and attached once in a test file, which takes ten seconds and two more
+_SENSORS = Sensors(every_kind=True)  # loaded and compiled once in a test file, which takes ten seconds
 _AT_ONCE = 64  # decisions read before they count: a test that waits for a few decisions ends its recording soon
 ENDLESS = "3600"  # seconds a load program runs: past the end of the test, which kills it
 OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
@@ -63,6 +64,7 @@ def loaded(name: str = "csm", *, watchdog_ms: int = 30000, key_shift: int = 32, 
     with ExitStack() as stack:
         if wanted["sensors"] == "on":
             stack.enter_context(sensing("faults", "sockets"))
+            _SENSORS.count_everyone(wanted["classify"] == "mes")
         yield stack.enter_context(_load(groups, wanted, name, watchdog_ms, key_shift))
 
 
@@ -108,6 +110,18 @@ def job(jid: str) -> Iterator[Path]:
             end = time.monotonic() + 20
             while not groups.remove(jid) and time.monotonic() < end:
                 time.sleep(0.05)
+
+
+@contextmanager
+def in_job(jid: str) -> Iterator[Path]:
+    """This process in a job, with its new children; back where it was in the end."""
+    with job(jid) as path:
+        before = Path("/proc/self/cgroup").read_text().strip().rpartition(":")[2]
+        (path / "cgroup.procs").write_text("0")
+        try:
+            yield path
+        finally:
+            (Path("/sys/fs/cgroup") / before.lstrip("/") / "cgroup.procs").write_text("0")
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ctl.kernel.sensors import _PROBES, Sensors
+from ctl.kernel.sensors import Sensors
+from ctl.kernel.sockets import _OF_KIND
 from tests.kselftest.ktap import expect, run, until
-from tests.kselftest.node import sensing
+from tests.kselftest.node import in_job, sensing
 
 _N = 7
 _UNIX = {"stream": socket.SOCK_STREAM, "dgram": socket.SOCK_DGRAM, "seqpacket": socket.SOCK_SEQPACKET}
@@ -30,7 +31,7 @@ Levels = Callable[[], tuple[int, int]]
 @contextlib.contextmanager
 def _sensors() -> Iterator[tuple[Sensors, Levels]]:
     """Sensors for sockets, and a function that returns this thread's (received, sent) levels."""
-    with sensing("sockets") as sensors:
+    with sensing("sockets") as sensors, in_job("levels"):
         yield sensors, lambda: _levels(sensors, threading.get_native_id())
 
 
@@ -292,11 +293,11 @@ def left_lying() -> None:
         a, b = (stack.enter_context(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
         a.send(b"x")
         for _ in range(2):
-            sensors.sweep(unread_ms=1000)
+            sensors.look_again(unread_ms=1000)
             time.sleep(0.6)
         expect(levels(), (1, 1), "levels after a sleep")
         _run_for(1.1)
-        sensors.sweep(unread_ms=1000)
+        sensors.look_again(unread_ms=1000)
         expect(levels(), (0, 0), "levels after as much computing")
         a.send(b"x")
         expect(levels(), (1, 1), "levels with another message")
@@ -308,25 +309,62 @@ def left_lying() -> None:
 
 
 def lost_events() -> None:
-    """Missed changes are corrected by the next sweep; a socket closed unseen is forgotten after the third"""
+    """Missed changes are corrected by the next look; a level goes with a socket that was closed unseen"""
     with _sensors() as (sensors, levels), contextlib.ExitStack() as stack:
         a, b = (stack.enter_context(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
         known = set(sensors.sockets())
-        probes = [probe for probe in _PROBES["sockets"] if probe[0] != "security_socket_post_create"]
-        sensors._detach(tuple(probes))
+        probes = sensors._sockets
+        probes._detach([name for name in probes._links if name != "on_create"])
         try:
             a.send(b"x")
             expect(levels(), (0, 0), "levels while nothing is seen")
-            sensors.sweep()
-            expect(levels(), (1, 1), "levels after a sweep")
+            sensors.look_again()
+            expect(levels(), (1, 1), "levels after a look")
+            b.recv(1)
+            sensors.look_again()
+            expect(levels(), (0, 0), "levels after another")
             a.close()
             b.close()
-            for _ in range(3):
-                sensors.sweep()
-            expect(levels(), (0, 0), "levels after close")
-            expect(len(known & set(sensors.sockets())), len(known) - 2, "sockets still known")
+            until(lambda: len(known & set(sensors.sockets())) == len(known) - 2, "the closed are gone")
         finally:
-            sensors._attach(tuple(probes))
+            probes.start(every_kind=True)
+            probes._attach(("on_readable", "on_wakeup"))
+            for names in _OF_KIND.values():
+                probes._attach(names)
+            probes.watch_threads(True)
+
+
+def local_passes() -> None:
+    """A socket has a level only after a task of a job received on it, until a task of no job receives on it"""
+    with sensing("sockets") as sensors, contextlib.ExitStack() as stack:
+        a, b = (stack.enter_context(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        known = set(sensors.sockets())
+        tid = threading.get_native_id()
+        for _ in range(2):
+            a.send(b"x")
+        b.recv(1)
+        expect((set(sensors.sockets()) - known, _levels(sensors, tid)), (set(), (0, 0)), "of a task in no job")
+        with in_job("joins"):
+            a.send(b"x")
+            expect(_levels(sensors, tid), (0, 0), "levels before it receives")
+            b.recv(1)
+            expect(_levels(sensors, tid), (1, 0), "levels of the end that it received on")
+        b.recv(1)
+        a.send(b"x")
+        expect(_levels(sensors, tid), (0, 0), "levels after it received in no job")
+
+
+def everyone_counts() -> None:
+    """The sockets of all tasks count if each task that exchanges messages is parallel (classify=mes)"""
+    with sensing("sockets") as sensors, contextlib.ExitStack() as stack:
+        sensors.count_everyone(True)
+        try:
+            a, b = (stack.enter_context(end) for end in socket.socketpair())
+            a.send(b"x")
+            expect(_levels(sensors, threading.get_native_id()), (1, 1), "levels of a task in no job")
+            b.recv(1)
+        finally:
+            sensors.count_everyone(False)
 
 
 def _run_for(seconds: float) -> None:
@@ -338,5 +376,5 @@ def _run_for(seconds: float) -> None:
 
 run(
     udp_exact, unix_exact, sender_gone, dgram_from_many, tcp_receive, tcp_send, tcp_full, udp_send, listener_has_none,
-    last_receiver_owns, owner_killed, left_lying, lost_events,
+    last_receiver_owns, owner_killed, left_lying, lost_events, local_passes, everyone_counts,
 )  # fmt: skip

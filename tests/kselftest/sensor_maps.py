@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import socket
 import sys
@@ -13,42 +15,41 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ctl.errors import USAGE, CoschedError
-from ctl.kernel.pins import PINS
+from ctl.kernel.layout import ffi
+from ctl.kernel.pins import PINS, map_id
+from ctl.kernel.scheduler import Scheduler
 from ctl.kernel.sensors import Sensors
 from tests.kselftest.ktap import expect, run
-from tests.kselftest.node import loaded
+from tests.kselftest.node import in_job, loaded
 
-_SENSORS = Sensors()
-_MAPS = ("obs", "socks", "input")
+_SENSORS = Sensors(every_kind=True)
+_MAPS = ("obs", "socks", "sensed")
+_MANY = 100_000
 
 
-def _ids() -> set[int]:
-    """Ids of the shared maps that this process holds open; it has sensors and scheduler."""
-    found = set()
-    for info in list(Path("/proc/self/fdinfo").iterdir()):
-        text = info.read_text() if info.exists() else ""  # the directory's own is gone by now
-        words = dict(line.split(":\t") for line in text.splitlines() if ":\t" in line)
-        if words.get("map_type", "").strip() == "1" and words.get("max_entries", "").strip() == "65536":
-            found.add(int(words["map_id"]))
-    return found
+def _shared(scheduler: Scheduler) -> list[str]:
+    """The names of the maps that sensors and scheduler share."""
+    theirs, ours = scheduler._object.maps, _SENSORS._sockets._map
+    return [name for name in _MAPS if name in theirs and map_id(theirs[name].fd) == map_id(ours(name).fd)]
 
 
 def _observe_one_packet() -> None:
     """Check that one unread packet counts as one."""
-    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    a.send(b"x")
-    seen = _SENSORS.observation(os.getpid())
-    expect((seen.rcv, seen.snd) if seen else None, (1, 1), "levels with one packet queued")
-    a.close()
-    b.close()
+    with in_job("maps"):
+        a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        a.send(b"x")
+        seen = _SENSORS.observation(os.getpid())
+        expect((seen.rcv, seen.snd) if seen else None, (1, 1), "levels with one packet queued")
+        a.close()
+        b.close()
 
 
 def sensors_first() -> None:
     """sensors first: the scheduler takes the sensors' maps"""
     _SENSORS.start()
     try:
-        with loaded():
-            expect(len(_ids()), 2, "hash maps of 65536 entries open: obs and socks, shared")
+        with loaded() as scheduler:
+            expect(_shared(scheduler), ["obs", "socks"], "maps that both use")
             _observe_one_packet()
     finally:
         _SENSORS.stop()
@@ -56,11 +57,11 @@ def sensors_first() -> None:
 
 def scheduler_first() -> None:
     """scheduler first: the sensors take the scheduler's maps, and again after off and on"""
-    with loaded():
+    with loaded() as scheduler:
         for _ in range(2):
             _SENSORS.start()
             try:
-                expect(len(_ids()), 2, "hash maps of 65536 entries open: obs and socks, shared")
+                expect(_shared(scheduler), ["obs", "socks"], "maps that both use")
                 _observe_one_packet()
             finally:
                 _SENSORS.stop(unpin=False)
@@ -72,8 +73,9 @@ def each_alone() -> None:
         _SENSORS.start({sensor})
         try:
             expect(_SENSORS.active, frozenset({sensor}), "sensors that run")
-            a, b = socket.socketpair()
-            a.send(b"x")
+            with in_job("alone"):
+                a, b = socket.socketpair()
+                a.send(b"x")
             expect(bool(_SENSORS.sockets()), sensor == "sockets", f"sockets known with {sensor}")
             _SENSORS.start({"input"})
             _SENSORS.stop({sensor})
@@ -91,8 +93,9 @@ def stale_is_cleared() -> None:
     child = os.fork()
     if not child:
         _SENSORS.start({"sockets"})
-        ends = socket.socketpair()
-        ends[0].send(b"x")
+        with in_job("dies"):
+            ends = socket.socketpair()
+            ends[0].send(b"x")
         os.write(tell, b"%d" % len(_SENSORS.sockets()))
         signal.pause()
     os.close(tell)
@@ -119,4 +122,49 @@ def unknown_refused() -> None:
     expect(_SENSORS.active, frozenset(), "sensors that run")
 
 
-run(sensors_first, scheduler_first, each_alone, stale_is_cleared, unknown_refused)
+def many_of_no_job() -> None:
+    """A program of no job that opens 100,000 sockets fills no map, and jobs are observed as before"""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * _MANY, 2 * _MANY))
+    _SENSORS.start({"sockets"})
+    opened: list[int] = []
+    try:
+        known = (len(_SENSORS.sockets()), len(_SENSORS.observations()))
+        while len(opened) < _MANY:
+            ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            ends[0].send(b"x")
+            ends[1].recv(1)
+            opened += [end.detach() for end in ends]
+        expect((len(_SENSORS.sockets()), len(_SENSORS.observations())), known, "sockets and threads known")
+        expect(_SENSORS.sensed()[:2], (0, 0), "threads and sockets that were not observed")
+        _observe_one_packet()
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        _SENSORS.stop()
+
+
+def full_is_counted() -> None:
+    """A thread without a place in the full map is counted; the kernel's second look removes dead threads"""
+    _SENSORS.start({"sockets"})
+    filled = 0
+    try:
+        record = bytes(ffi.sizeof("struct obs"))
+        threads = _SENSORS._sockets._map("obs")
+        with contextlib.suppress(OSError):  # as much as there is room
+            for tid in range(1 << 22, (1 << 22) + 70_000):  # numbers that no thread can have
+                threads.update(tid.to_bytes(4, "little"), record)
+                filled += 1
+        expect(60_000 < filled < 70_000, True, f"records until the map was full: {filled}")
+        with in_job("full"), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM):
+            expect(_SENSORS.sensed().lost_threads > 0, True, "threads that were not observed")
+            expect(_SENSORS.observation(os.getpid()), None, "the observation of this thread")
+        _SENSORS._sockets.look_for_dead()
+        expect(len(_SENSORS.observations()) < 100, True, "threads known after a second look")
+        _observe_one_packet()
+    finally:
+        _SENSORS.stop()
+
+
+run(
+    sensors_first, scheduler_first, each_alone, stale_is_cleared, unknown_refused,
+    many_of_no_job, full_is_counted)  # fmt: skip

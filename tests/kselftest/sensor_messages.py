@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from ctl.kernel.observations import Socket
 from ctl.kernel.sensors import Sensors
 from tests.kselftest.ktap import expect, note, program, run, until
-from tests.kselftest.node import sensing
+from tests.kselftest.node import in_job, sensing
 
 _COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000 if os.environ.get("KSELFTEST_FULL") == "1" else 5_000
 _PROTOCOLS = sys.argv[2:] or ("tcp", "tcp6", "udp", "udp6", "stream", "dgram", "seqpacket")
@@ -32,13 +32,8 @@ def _alive(tid: int) -> bool:
 
 
 def _left(sensors: Sensors, known: set[int]) -> dict[int, Socket]:
-    """Sockets not known from before; they get 30 s to go, because RCU destroys them and TCP may linger.
-
-    Sweeps come as often as the agent has them.
-    """
-    for turn in range(300):
-        if turn % 10 == 0:
-            sensors.sweep()
+    """Sockets not known from before; they get 30 s to go, because RCU destroys them and TCP may linger."""
+    for _ in range(300):
         left = {address: seen for address, seen in sensors.sockets().items() if address not in known}
         if not left:
             break
@@ -64,12 +59,12 @@ def _no_drift(sensors: Sensors, protocol: str) -> None:
             expect(other.rcv >= 0 and other.snd >= 0, True, f"levels of thread {tid}, {other}, are not negative")
     expect(process.returncode, 0, "the program's exit status")
     until(lambda: sensors.observation(process.pid) is None, "the program is forgotten")
-    expect(sensors.calls(), {}, "watched calls under way")
+    note(f"{protocol}: {sensors.missed()} events fell into another's time")
 
 
 def _test(protocol: str) -> Callable[[], None]:
     def body() -> None:
-        with sensing("sockets") as sensors:
+        with sensing("sockets") as sensors, in_job("messages"):
             _no_drift(sensors, protocol)
 
     body.__doc__ = f"{protocol}: no count and no entry is left of {_COUNT} messages"

@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 from tests.kselftest import ktap
-from tests.kselftest.command import agent, asked, ctl
-from tests.kselftest.node import online, state
+from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following
+from tests.kselftest.node import online, spawned, state
+
+_READY_S = 3  # emulated
 
 
 def sensors_live() -> None:
@@ -20,8 +22,17 @@ def sensors_live() -> None:
         ktap.expect(asked("status")["sensors"]["state"], "on", "sensors after load")
         ctl("set", "sensors=off")
         ktap.expect(asked("status")["sensors"]["state"], "off", "sensors after sensors=off")
-        ctl("set", "sensors=on")
-        ktap.expect(asked("status")["sensors"]["state"], "on", "sensors after sensors=on")
+        with following("events") as heard:
+            ctl("set", "sensors=on")
+            now = asked("status")["sensors"]
+            ktap.expect("sockets" in now["active"], True, f"sockets are observed at once: {now}")
+            ktap.until(lambda: any(one.get("action") == "sockets" for one in heard.events()), "it is told", TIMEOUT)
+            took = [one["seconds"] for one in heard.events() if one.get("action") == "sockets"]
+            ktap.note(f"sockets are observed after {took} s, while the rest is {now['state']}")
+            ktap.measured(len(took) == 1 and took[0] < _READY_S, f"sockets observed after {took} s")
+            ktap.until(lambda: asked("status")["sensors"]["state"] == "on", "the rest follows", TIMEOUT)
+        names = ("threads_unobserved", "sockets_unobserved", "socket_events_missed")
+        ktap.expect([name in asked("status")["counters"] for name in names], [True] * 3, "losses are counted")
         if Path("/sys/devices/system/cpu/cpu1/online").exists():
             with online(1, False):
                 ktap.expect(state(), "enabled", "sched_ext state with CPU 1 offline")
@@ -29,5 +40,24 @@ def sensors_live() -> None:
         ktap.expect(asked("status")["sensors"]["state"], "on", "sensors after CPU 1 came back")
 
 
+def probed_when_wanted() -> None:
+    """The agent observes the packets of a kind of socket soon after a job has the first socket of this kind."""
+    program = (
+        "import os, socket, time\n"
+        "a, b = socket.socketpair()\n"
+        "a.send(b'x')\n"
+        "print(os.getpid(), flush=True)\n"
+        "time.sleep(3600)"
+    )
+    with agent(sensors=True), spawned("ctl", "run", "--job", "first", "--", "python3", "-c", program) as job:
+        assert job.stdout is not None
+        tid = int(job.stdout.readline())
+
+        def rec() -> int:
+            return sum(row["rec"] or 0 for row in asked("tasks") if row["tid"] == tid)
+
+        ktap.until(lambda: rec() == 1, "the message that it has not read is seen")
+
+
 if __name__ == "__main__":
-    ktap.run(sensors_live)
+    ktap.run(sensors_live, probed_when_wanted)
