@@ -42,7 +42,9 @@ class _Choice:
 
     def order(self, part: plan.Part) -> Order | None:
         """Return the guest's order for a part; None if no benchmark of the part was chosen."""
-        chosen = list(self.schedulers if self.schedulers and part.name != "observations" else part.schedulers)
+        sensors = plan.PARTS["observations"].schedulers
+        chosen = [name for name in self.schedulers or part.schedulers
+                  if (name in sensors) == (part.name == "observations")]
         chosen = [name for name in chosen if name != plan.BASELINE]
         if part.insn:
             wanted = not self.benchmarks or "instructions" in self.parts

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Holds the scheduler, or single sensors, without agent and command line, until standard input ends.
 
-    python3 -m tests.bench.hold [--scheduler] [--sensor NAME]… [KNOB=VALUE…]
+    python3 -m tests.bench.hold [--scheduler] [--sensor NAME]… [--form FORM] [--every-kind] [KNOB=VALUE…]
 
 The cost of an observation is measured with one sensor under the kernel's own scheduler. The program also loads the
 object in a second, for work on the object.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from ctl import policy
 from ctl.kernel import knobs
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.scheduler import Scheduler
+from ctl.kernel.sensors import Sensors
+from ctl.kernel.sockets import FORMS
 from ctl.policy import values as knob_values
 
 __all__ = ["main"]
@@ -38,17 +41,20 @@ def main() -> int:
     parser.add_argument("--scheduler", action="store_true")
     parser.add_argument("--sensor", action="append", default=[])
     parser.add_argument("knobs", nargs="*", metavar="KNOB=VALUE")
+    parser.add_argument("--form", choices=FORMS, default=FORMS[0])
+    parser.add_argument("--every-kind", action="store_true")
     options = parser.parse_args()
+    sensors: Sensors | None = None
     with contextlib.ExitStack() as stack:
         if options.sensor:
-            from ctl.kernel.sensors import Sensors  # bcc takes a second to import
-
-            sensors = Sensors()
+            sensors = Sensors(form=options.form, every_kind=options.every_kind)
             stack.callback(sensors.stop)
             sensors.start(options.sensor)
         if options.scheduler:
             stack.enter_context(_load(options.knobs))
         print("attached", flush=True)
+        while sensors is not None and select.select([sys.stdin, sensors.signal_fd()], [], [])[0] != [sys.stdin]:
+            sensors.attend()
         sys.stdin.buffer.read()
     return 0
 

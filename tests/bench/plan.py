@@ -73,7 +73,7 @@ class Part:
 
 
 def _ctl(*knobs: str) -> tuple[str, ...]:
-    return ("ctl", "load", "--policy", "csm", *(word for knob in knobs for word in ("--set", knob)))
+    return ("ctl", "load", "--wait", "--policy", "csm", *(word for knob in knobs for word in ("--set", knob)))
 
 
 _SCHEDULERS = (
@@ -87,12 +87,19 @@ _SCHEDULERS = (
     Scheduler("object", "cosched.bpf.o", (*_HOLD, "--scheduler"), "cosched"),
     Scheduler("empty", "empty callback", ("{dir}/scxload", "{dir}/empty.bpf.o"), "bench_empty"),
     *(Scheduler(name, f"{name} sensor", (*_HOLD, "--sensor", name)) for name in ("faults", "sockets", "input")),
+    # as if a job had sockets of each kind: everything that they need is probed
+    Scheduler("sockets-all", "sockets, all probed", (*_HOLD, "--sensor", "sockets", "--every-kind")),
+    Scheduler("sockets-kprobe", "the same by kprobes",
+              (*_HOLD, "--sensor", "sockets", "--every-kind", "--form", "kprobe")),
 )
 SCHEDULERS = {one.name: one for one in _SCHEDULERS}
 
 
+_WHERE = {"": "", "beside": ", a job asleep", "job": ", all of one job"}
+
+
 def _yield(n: int, where: str = "") -> Benchmark:
-    title = {"": "", "beside": ", a job asleep", "job": ", all of one job"}[where]
+    title = _WHERE[where]
     argv = ("{dir}/yield", str(n))
     rest = ("{job}",) if where == "job" else ()
     name = f"switch-{n}" + (where and f"-{where}")
@@ -100,18 +107,18 @@ def _yield(n: int, where: str = "") -> Benchmark:
                      (*argv, str(max(40000, n * 40)), *rest), (*argv, str(max(10000, n * 10)), *rest), job=bool(where))
 
 
-def _pingpong(kind: str, rounds: int, *, job: bool = False) -> Benchmark:
-    title = {"pipe": "pipe", "unix": "Unix socket", "udp": "UDP", "tcp": "TCP"}[kind]
-    name = f"pingpong-{kind}{'-beside' * job}"
-    argv = ("{dir}/pingpong", kind)
-    return Benchmark(name, f"ping-pong, {title}{', a job asleep' * job}", "ns/round trip", (*argv, str(rounds)),
-                     (*argv, str(rounds // 4)), job=job)
+def _pingpong(kind: str, rounds: int, where: str = "") -> Benchmark:
+    title = {"pipe": "pipe", "unix": "Unix socket", "udp": "UDP", "tcp": "TCP"}[kind] + _WHERE[where]
+    argv, rest = ("{dir}/pingpong", kind), ("{job}",) if where == "job" else ()
+    return Benchmark(f"pingpong-{kind}" + (where and f"-{where}"), f"ping-pong, {title}", "ns/round trip",
+                     (*argv, str(rounds), *rest), (*argv, str(rounds // 4), *rest), job=bool(where))
 
 
-def _hackbench(kind: str, *flags: str) -> Benchmark:
+def _hackbench(kind: str, *flags: str, where: str = "") -> Benchmark:
     common = ("hackbench", *flags, "--groups", "4", "--fds", "10", "--datasize", "100", "--loops")
-    return Benchmark(f"hackbench-{kind}", f"hackbench, {kind}, 80 tasks", "ns", (*common, "100"), (*common, "20"),
-                     hackbench=True)
+    enter = ("sh", "-c", 'echo 0 > {job} && exec "$@"', "sh") if where == "job" else ()
+    return Benchmark(f"hackbench-{kind}" + (where and f"-{where}"), f"hackbench, {kind}, 80 tasks{_WHERE[where]}", "ns",
+                     (*enter, *common, "100"), (*enter, *common, "20"), job=bool(where), hackbench=True)
 
 
 def _late(where: str) -> Benchmark:
@@ -127,9 +134,10 @@ def _program(name: str, title: str, unit: str, argv: tuple[str, ...], count: int
 
 _SCHEDULING = (
     _pingpong("pipe", 20000),
-    _pingpong("pipe", 20000, job=True),
+    _pingpong("pipe", 20000, "beside"),
     *(_yield(n, where) for where in ("", "beside", "job") for n in (2, 16, 128, 1024)),
     _hackbench("sockets"),
+    _hackbench("sockets", where="job"),
     _hackbench("pipes", "--pipe"),
     _late("job"),
     _late("local"),
@@ -143,6 +151,10 @@ _OBSERVED = (
     _pingpong("tcp", 5000),
     _program("input-tty", "byte typed on a terminal", "ns/event", ("{dir}/input", "tty"), 5000),
     _program("input-key", "key typed on a keyboard", "ns/event", ("{dir}/input", "key"), 5000),
+    _hackbench("sockets"),
+    # last: from then on a job has had sockets of each kind, and what passes them is probed for everybody
+    *(_pingpong(kind, 5000, "job") for kind in ("pipe", "unix", "udp", "tcp")),
+    _hackbench("sockets", where="job"),
 )
 BENCHMARKS = {one.name: one for one in (*_OBSERVED, *_SCHEDULING)}
 
@@ -161,12 +173,13 @@ INSN_LOADS = (
     Load("messages-1024-job", ("{dir}/crowd", "1024", "200", "{job}"), job=True, only=_OURS),
 )
 
+_SENSORS = ("faults", "sockets", "sockets-all", "sockets-kprobe", "input")
 _COMPARED = ("floor", "simple", "flatcg", "csm", "csm-sensors")
 PARTS = {
     one.name: one for one in (
         Part("time", "what scheduling costs", _COMPARED, tuple(one.name for one in _SCHEDULING)),
         Part("instructions", "instructions by program", _COMPARED, insn=True),
-        Part("observations", "what each observation costs", ("faults", "sockets", "input"),
+        Part("observations", "what each observation costs", _SENSORS,
              tuple(one.name for one in _OBSERVED), vm=("--swap", "128")),
     )
 }

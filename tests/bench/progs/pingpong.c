@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * pingpong pipe|unix|udp|tcp ROUNDS: two processes pass one byte to and fro.
+ * pingpong pipe|unix|udp|tcp ROUNDS [PROCS]: two processes pass one byte to and fro,
+ * in the cgroup whose cgroup.procs is PROCS.
  * Prints ns per round trip, the median of BATCHES batches and the mean of all, and
  * context switches per round trip.
  */
@@ -100,10 +101,12 @@ int main(int argc, char **argv)
 	long rounds;
 	pid_t child;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: pingpong pipe|unix|udp|tcp ROUNDS\n");
+	if (argc != 3 && argc != 4) {
+		fprintf(stderr, "usage: pingpong pipe|unix|udp|tcp ROUNDS [PROCS]\n");
 		return 2;
 	}
+	if (argc == 4)
+		join(argv[3]);
 	rounds = number(argv[2], BATCHES, 100000000) / BATCHES;
 	make_ends(argv[1], &ours, &theirs);
 	child = fork();
