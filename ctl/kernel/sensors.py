@@ -108,7 +108,7 @@ class Sensors:
         return self._sockets.signal_fd
 
     def look_again(self, unread_ms: int = 0) -> None:
-        """Have the kernel look again at jobs' sockets, and at times at threads, for missed changes. Call this every second.
+        """Have the kernel look again at jobs' sockets, at times at threads, for missed changes. Call this every second.
 
         Messages that a task has left unread for `unread_ms` of its CPU time no longer count; 0: all messages count.
         """

@@ -194,7 +194,7 @@ class SocketSensor:
         self._over("look_again", "socks")  # messages that came before the probes
 
     def look_again(self, unread_ms: int, *, every_kind: bool = False) -> None:
-        """Have the kernel look at all sockets that count: correct levels after lost events, and note unread messages."""
+        """Have the kernel look at the sockets that count: correct levels, and note unread messages."""
         with self._lock:
             counting = self._counting()
             for kind in KINDS:
