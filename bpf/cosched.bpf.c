@@ -44,6 +44,13 @@
  *   a job while a local user is present here or on another node that holds the
  *   job (CCS Alg. 2). The agent says whether a user is present, and where.
  *
+ *   There are two contracts. contract=queue, the papers': all tasks are
+ *   sched_ext tasks and stand in one ready queue. contract=class: the scheduler
+ *   is loaded in partial mode, and only tasks of jobs are sched_ext tasks. Local
+ *   tasks stay on the kernel's own scheduler, which runs them first; the
+ *   kernel's deadline server leaves jobs L of each CPU (class.bpf.h,
+ *   ctl/kernel/ext_server.py).
+ *
  * Example: csm, memory fits, MNO 2, mes in brackets, queue head first:
  *   A(9) runs | B(4) C(0 local, de=1)    E(6) wakes: passes C (de=2), passes B
  *   (de=1), may not pass A:   A | E B C. The next F(7) passes nobody: C is
@@ -55,6 +62,7 @@
  *   and call the kernel's watchdog; after top_ms they take the tail until a task
  *   from the queue's regular order has run, and each such denial is counted.
  */
+#include "class.bpf.h"
 #include "insert.bpf.h"
 #include "joins.bpf.h"
 #include "message.bpf.h"

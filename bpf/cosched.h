@@ -308,7 +308,8 @@ struct exit_record {
 	X(MODE_CSM, mode_csm, "insertions decided by page faults")	\
 	X(TRACE, traced, "decisions recorded")				\
 	X(TRACE_LOST, trace_lost, "decisions lost: ring buffer full, or a task stolen meanwhile") \
-	X(JOIN_LOST, joins_lost, "processes moved into a job of Slurm and not announced: ring buffer full")
+	X(JOIN_LOST, joins_lost, "processes moved into a job of Slurm and not announced: ring buffer full") \
+	X(CLASS_REFUSED, class_refused, "changes of scheduling class refused to tasks of jobs (contract=class)")
 
 #define COSCHED_STAT_ENUM(id, name, desc)	STAT_##id,
 enum cosched_stat { COSCHED_STATS(COSCHED_STAT_ENUM) NR_COSCHED_STATS };

@@ -25,6 +25,7 @@ __all__ = ["cli", "main"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_SHOWN = 5  # CPU limits that `ctl load` names
 _PACKAGE = {"nats": "nats-py"}  # packages whose module has another name
 
 
@@ -94,7 +95,18 @@ def _options(name: str, assignments: tuple[str, ...]) -> Any:
     """The checked settings for a new agent. Raises CoschedError (status 2)."""
     from ctl.process.daemon import Options
 
-    return Options(policy.find_policy(name).name, knob_values.parse_assignments(assignments))
+    row, values = policy.find_policy(name), knob_values.parse_assignments(assignments)
+    policy.check_contract(row, values)
+    return Options(row.name, values)
+
+
+def _voided(limits: list[str]) -> str:
+    """What contract=queue costs others, and the way out."""
+    more = f" and {len(limits) - _SHOWN} more" if len(limits) > _SHOWN else ""
+    return (
+        f"these CPU limits do not hold meanwhile: {'; '.join(limits[:_SHOWN])}{more}. "
+        "`ctl load --set contract=class` keeps them"
+    )
 
 
 _COMPILED_S = 120.0  # loading the compiler holds Python's lock: an emulated agent is mute for seconds
@@ -138,6 +150,8 @@ def load(name: str, assignments: tuple[str, ...], wait: bool, as_json: bool) -> 
             f"policy {answer['policy']} (rule {answer['rule']}) enabled after {answer['enabled_s']:.2f} s, "
             f"ready after {answer['ready_s']:.2f} s; sensors {answer['sensors']}, agent pid {answer['pid']}"
         )
+        if answer["voided"]:
+            click.echo(_voided(answer["voided"]))
 
     emit(answer, as_json, people)
 
@@ -255,8 +269,11 @@ def policies(as_json: bool) -> None:
     Example:
       ctl policies
     """
-    columns = ("name", "rule", "meaning", "modules", "reference")
-    rows = [(p.name, p.rule, p.meaning, knob_values.modules(p), p.reference) for p in policy.POLICIES.values()]
+    columns = ("name", "rule", "meaning", "modules", "contracts", "reference")
+    rows = [
+        (p.name, p.rule, p.meaning, knob_values.modules(p), ", ".join(policy.contracts(p)), p.reference)
+        for p in policy.POLICIES.values()
+    ]
     knobs = [(k.name, k.range, _word(k.default), k.meaning, k.reference) for k in policy.KNOBS.values()]
     everything = {
         "policies": [dict(zip(columns, row, strict=True)) for row in rows],
@@ -275,7 +292,7 @@ def policies(as_json: bool) -> None:
     }
 
     def people() -> None:
-        table(("policy", "insert rule", "order of the ready queue", "contract", "source"), rows)
+        table(("policy", "insert rule", "order of the ready queue", "modules", "contracts", "source"), rows)
         click.echo()
         table(("knob", "allowed", "default", "meaning", "source"), knobs)
 

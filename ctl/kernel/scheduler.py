@@ -38,6 +38,7 @@ _OPS = "cosched"  # the struct_ops map; sched_ext shows the same name
 _RULES, _STATS = constant("MAX_RULES"), len(STATS)
 # programs that are attached beside it, and the field of struct knobs that wants them; the sensors must be on, too
 _LISTENERS = {"on_arrival": "reinsert", "on_epoll": "spin_ns", "on_poll": "spin_ns", "on_select": "spin_ns"}
+_GUARD = "on_setscheduler"  # attached under contract=class only
 _EXIT_DUMP = 32768  # bytes; as large as exit_record.dump
 _UNLOAD_TIMEOUT = 10.0  # seconds
 # membarrier(2): system call number by machine, and MEMBARRIER_CMD_GLOBAL
@@ -69,6 +70,7 @@ class Scheduler:
         self._lock = threading.RLock()  # the snapshot's answer and the knob sets have one writer
         self._link: BpfLink | None = None
         self._listeners: dict[str, BpfLink] = {}
+        self._guard: BpfLink | None = None
         self._ended: Exit | None = None
         self._changed = 0.0
         self._knobs: Any = self._section(".data.knobs", "struct knob_sets", writable=True)
@@ -87,8 +89,11 @@ class Scheduler:
         jobs_level: int,
         watchdog_ms: int,
         key_shift: int = 32,
+        partial: bool = False,
     ) -> Scheduler:
         """Load and attach; returns when the kernel runs it. knobs: struct fields (ctl.kernel.knobs.encode).
+
+        partial: only tasks of class SCHED_EXT are its own, and tasks of jobs may not leave that class (contract=class).
 
         Raises CoschedError: no root, no sched_ext, another scheduler loaded, missing kfunc, rejected, no
         object.
@@ -101,7 +106,7 @@ class Scheduler:
             opened = BpfObject(object_path, PINS)
             _check_layout(opened)
             _configure(opened, jobs_cgid, jobs_level, key_shift, watchdog_ms)
-            _set_ops(opened, watchdog_ms)
+            _set_ops(opened, watchdog_ms, partial)
             first = _first_knobs(opened)
             for name, value in knobs.items():
                 setattr(first, name, value)
@@ -109,6 +114,8 @@ class Scheduler:
             scheduler = cls(opened)
             scheduler._link = opened.maps[_OPS].attach_struct_ops()
             scheduler._attach_listeners()
+            if partial:
+                scheduler._guard = opened.programs[_GUARD].attach()
             # attaching succeeds even if the kernel throws the scheduler out at once: it says so through ops.exit
             if ended := scheduler.exit_record():
                 raise ended_at_once(ended["reason"], ended["msg"])
@@ -260,6 +267,9 @@ class Scheduler:
         with self._lock:
             while self._listeners:
                 self._listeners.popitem()[1].destroy()
+            if self._guard:
+                self._guard.destroy()
+                self._guard = None
             if self._link:
                 self._link.destroy()
                 self._link = None
@@ -336,11 +346,13 @@ def _initial(opened: BpfObject, name: str, struct: str) -> Any:
     return ffi.cast(f"{struct} *", ctypes.addressof(opened.maps[name].initial_value()))
 
 
-def _set_ops(opened: BpfObject, watchdog_ms: int) -> None:
+def _set_ops(opened: BpfObject, watchdog_ms: int, partial: bool) -> None:
     """Set the plain fields of struct sched_ext_ops; where they are, the object's own BTF says."""
     value = memoryview(opened.maps[_OPS].initial_value()).cast("B")
     places = Btf(opened.btf).members("sched_ext_ops")
     fields = {"hotplug_seq": sysinfo.hotplug_seq(), "timeout_ms": watchdog_ms, "exit_dump_len": _EXIT_DUMP}
+    if partial:
+        fields["flags"] = vmlinux().enum("scx_ops_flags")["SCX_OPS_SWITCH_PARTIAL"]
     for name, number in fields.items():
         at, size = places[name]
         value[at : at + size] = number.to_bytes(size, "little")

@@ -20,6 +20,7 @@ from typing import Any
 
 from ctl import policy
 from ctl.contract import Join
+from ctl.kernel import cpu_limits, ext_server, job_class
 from ctl.kernel import knobs as encoding
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.observations import Input
@@ -69,7 +70,15 @@ class Agent:
             scheduler, cgroups, self.settings, lambda: self.jobs, self._input, self.tell, join
         )
         self.sensors = NodeSensors(self.tell, self.settings, self._input_seen)
-        self.jobs = Jobs(cgroups, self.listeners.notifier, self.tell, self.contract.job_began, self._job_ended)
+        by_class = self.settings.word("contract") == "class"
+        self.jobs = Jobs(
+            cgroups,
+            self.listeners.notifier,
+            self.tell,
+            self.contract.job_began,
+            self._job_ended,
+            job_class.take if by_class else None,
+        )
         self._followers: set[Stream] = set()
         self._switching = asyncio.Lock()
         self._ended: asyncio.Future[str] | None = None
@@ -93,13 +102,15 @@ class Agent:
         self.contract.look_for_user()
         why = "the agent failed"
         try:
+            self.contract.reserve()
             await server.start(socket)
             listening = loop.create_task(self.listeners.listen())
             contracting = loop.create_task(self.contract.start())
             if self.settings.word("sensors") == "on":
                 await self.sensors.start()
             row = self.settings.policy
-            ready({"policy": row.name, "rule": row.rule, "sensors": self.sensors.state})
+            voided = [] if self.settings.word("contract") == "class" else cpu_limits.voided()
+            ready({"policy": row.name, "rule": row.rule, "sensors": self.sensors.state, "voided": voided})
             await listening
             await contracting
             why = await self._ended
@@ -117,6 +128,9 @@ class Agent:
         self.contract.lift()
         self.tracing.stop()
         self.exit = self.scheduler.unload() or self.exit
+        if self.settings.word("contract") == "class":
+            job_class.give_back(self.jobs.tids())
+            ext_server.restore()
         self.tell("agent", f"scheduler unloaded: {why}")
         self._end(why)
 
@@ -181,6 +195,7 @@ class Agent:
         checked = knob_values.check_all(values)
         async with self._switching:
             before = self.settings.values
+            policy.check_contract(row, {**before, **checked})
             if checked.get("sensors") == "on":
                 await self.sensors.start()
             self._own |= {name: value for name, value in checked.items() if name in self._own}

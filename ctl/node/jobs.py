@@ -64,12 +64,14 @@ class Jobs:
         tell: Tell,
         began: Callable[[Job], None],
         ended: Callable[[Job], None],
+        take: Callable[[int], None] | None = None,
     ) -> None:
-        """`tell` gets all events, `began` each new job, `ended` each ended job."""
+        """`tell` gets all events, `began` each new job, `ended` each ended job, `take` each process that enters one."""
         self._cgroups = cgroups
         self._notifier = notifier
         self._tell = tell
         self._began, self._ended = began, ended
+        self._take = take or (lambda _pid: None)
         self._jobs: dict[str, Job] = {}
         self._events: dict[int, Job] = {}  # descriptor of cgroup.events -> job
         self._member: dict[int, Job] = {}  # process -> job
@@ -106,7 +108,8 @@ class Jobs:
         """Take over the running jobs of an earlier agent or of Slurm."""
         self._cgroups.remove_empty()
         for jid in self._cgroups.jids():
-            self._begin(jid, self._cgroups.path(jid))
+            for pid in self._begin(jid, self._cgroups.path(jid)).processes:
+                self._take(pid)
         self.look_for_slurm()
 
     def check_user(self, jid: str, user: str) -> None:
@@ -127,6 +130,7 @@ class Jobs:
             if jid not in self._jobs:
                 self._cgroups.remove(jid)
             raise
+        self._take(pid)
         job = self._jobs.get(jid) or self._begin(jid, path, user)
         job.entered.add(pid)
         self._join(job, pid)
@@ -167,6 +171,8 @@ class Jobs:
             except OSError:  # Slurm has just removed it
                 self._cgroups.drop(found.jid)
                 return False
+        for member in (pid, *slurm.processes(found.path)):  # and what it started before it was announced
+            self._take(member)
         self._join(job, pid)
         return True
 

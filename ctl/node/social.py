@@ -25,7 +25,7 @@ from typing import Any
 
 from ctl.contract import Decision, Join, Peers, Sizes, State
 from ctl.errors import CoschedError
-from ctl.kernel import sysinfo
+from ctl.kernel import ext_server, sysinfo
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Scheduler
@@ -34,7 +34,7 @@ from ctl.node.explicit import Period, Slots
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
 from ctl.node.pools import Pools
-from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight, stretch
+from ctl.node.set_quantum import Quanta, Shares, mpl_bound, quanta, speed_weight, stretch
 from ctl.node.swapping import Swapping
 from ctl.policy import MODULES, Settings
 
@@ -89,6 +89,11 @@ class SocialContract:
         self.measured = await asyncio.get_running_loop().run_in_executor(None, speed.measure)
         await self.settings_changed()
 
+    def reserve(self) -> None:
+        """contract=class: L of each CPU, for jobs."""
+        if self._settings.word("contract") == "class":
+            ext_server.reserve(self._settings.number("share_l"), int(self._settings.number("contract_period_ms")))
+
     def lift(self) -> None:
         """Let every job go on and lift the jobs' limits; the kernel's quanta end with its scheduler."""
         self._lifted = True
@@ -108,6 +113,7 @@ class SocialContract:
         if self._lifted:
             return
         self.look_for_user()
+        self.reserve()
         self._weigh()
         self._keep_slots()
         if not self._settings.on("memory"):
@@ -333,6 +339,10 @@ class SocialContract:
 
     # for people
 
+    def _set_share(self, now: Quanta) -> float:
+        """The share of a CPU that jobs are to have beside busy local tasks: one against one in the queue contract."""
+        return self._settings.number("share_l") if self._settings.word("contract") == "class" else now.set_share
+
     def report(self) -> dict[str, Any]:
         """The value of "contract" in `ctl status --json`."""
         bound = mpl_bound(int(self._settings.number("mpl")), self.weight)
@@ -346,6 +356,7 @@ class SocialContract:
         jobs = list(self._jobs())
         stopped = [{"jid": job.jid, "why": self.state(job.jid)[1]} for job in jobs if self.pools.stopped(job.jid)]
         return {
+            "kind": self._settings.word("contract"),
             "modules": {module: self._settings.on(module) for module in MODULES},
             "local_user": {"present": self.user.present, "why": self.user.why, "since": self.user_since},
             "epoch": {"ms": self._settings.knob("epoch_ms"), "number": self.shares.epochs},
@@ -355,7 +366,7 @@ class SocialContract:
                 "local_ms": now.local,
                 "parallel_ms": now.parallel,
                 "slowed_ms": now.slowed,
-                "set_share": now.set_share,
+                "set_share": self._set_share(now),
                 "achieved_share": self.shares.parallel,
                 "busy_cpus": self.shares.busy,
             },

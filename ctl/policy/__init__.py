@@ -5,7 +5,16 @@ References are sections of the papers (CSM, CCS, Monito; docs/papers.md) and ids
 """
 
 from ctl.policy.knobs import AGENT_FIELDS, KNOBS, Knob, Value, defaults, find_knob
-from ctl.policy.policies import DEFAULT_POLICY, MODULES, POLICIES, Policy, find_policy, is_on
+from ctl.policy.policies import (
+    DEFAULT_POLICY,
+    MODULES,
+    POLICIES,
+    Policy,
+    check_contract,
+    contracts,
+    find_policy,
+    is_on,
+)
 from ctl.policy.settings import Settings
 
 __all__ = [
@@ -18,6 +27,8 @@ __all__ = [
     "Policy",
     "Settings",
     "Value",
+    "check_contract",
+    "contracts",
     "defaults",
     "find_knob",
     "find_policy",

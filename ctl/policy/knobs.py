@@ -74,6 +74,12 @@ _KNOBS = (
         fields=("quantum_ns",),
         encoding="ms",
     ),
+    Knob("contract", "choice", "queue",
+         "queue: all tasks stand in one ready queue, and quanta keep the contract; class: local tasks stay on the "
+         "kernel's own scheduler, with their weights and limits, and jobs have L of each CPU; fixed while loaded",
+         "design §4", choices=("queue", "class"), live=False),
+    Knob("contract_period_ms", "integer", 20, "contract=class: jobs have L of each CPU in every such period",
+         "design §4", unit="ms", low=2, high=400),
     Knob("quantum", "choice", "policy",
          "Set_Quantum: quanta are Def_Q / W, times L for jobs beside a local user; `policy`: the policy's row decides",
          "CCS Alg. 2", choices=("policy", "on", "off")),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ctl.errors import USAGE, CoschedError
 from ctl.policy.knobs import Value
 
-__all__ = ["DEFAULT_POLICY", "MODULES", "POLICIES", "Policy", "find_policy", "is_on"]
+__all__ = ["DEFAULT_POLICY", "MODULES", "POLICIES", "Policy", "check_contract", "contracts", "find_policy", "is_on"]
 
 DEFAULT_POLICY = "csm"
 
@@ -120,6 +120,33 @@ def find_policy(name: str) -> Policy:
     if policy is None:
         raise CoschedError(f"no policy is called {name!r}: choose one of {', '.join(POLICIES)}", USAGE)
     return policy
+
+
+def contracts(policy: Policy) -> tuple[str, ...]:
+    """The contracts under which a policy has a meaning: rule `prio` orders jobs against local tasks, so one queue.
+
+    >>> contracts(POLICIES["csm"]), contracts(POLICIES["prio"])
+    (('queue', 'class'), ('queue',))
+    """
+    return ("queue",) if policy.rule == "prio" else ("queue", "class")
+
+
+def check_contract(policy: Policy, values: Mapping[str, Value]) -> None:
+    """Raise CoschedError (status 2) where policy and knobs ask for what contract=class cannot give."""
+    if values.get("contract") != "class":
+        return
+    if "class" not in contracts(policy):
+        raise CoschedError(
+            f"policy {policy.name} puts jobs ahead of local tasks, which contract=class leaves to the kernel's own "
+            "scheduler: load it with --set contract=queue",
+            USAGE,
+        )
+    if values.get("classify") == "mes":
+        raise CoschedError(
+            "classify=mes looks for parallel tasks among all, and contract=class has tasks of jobs only: choose "
+            "classify=cgroup, or load with --set contract=queue",
+            USAGE,
+        )
 
 
 def is_on(policy: Policy, module: str, values: Mapping[str, Value]) -> bool:

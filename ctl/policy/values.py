@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ctl.errors import USAGE, CoschedError
-from ctl.policy import KNOBS, MODULES, POLICIES, Knob, Policy, Value, find_knob
+from ctl.policy import KNOBS, MODULES, POLICIES, Knob, Policy, Value, contracts, find_knob
 
 __all__ = ["check", "check_all", "check_live", "markdown", "modules", "parse", "parse_assignments", "shown"]
 
@@ -115,9 +115,12 @@ def modules(policy: Policy) -> str:
 
 def markdown() -> str:
     """Both tables of docs/policies.md."""
-    lines = ["| policy | insert rule | order of the ready queue | contract | source |", "|---|---|---|---|---|"]
+    heads = "policy", "insert rule", "order of the ready queue", "modules", "contracts", "source"
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     lines += [
-        f"| `{p.name}` | `{p.rule}` | {p.meaning} | {modules(p) or '–'} | {p.reference} |" for p in POLICIES.values()
+        f"| `{p.name}` | `{p.rule}` | {p.meaning} | {modules(p) or '–'} | {', '.join(contracts(p))} | "
+        f"{p.reference} |"
+        for p in POLICIES.values()
     ]
     lines += ["", "| knob | allowed | default | meaning | source |", "|---|---|---|---|---|"]
     lines += [f"| `{k.name}` | {k.range} | {k.default} | {k.meaning} | {k.reference} |" for k in KNOBS.values()]

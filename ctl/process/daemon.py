@@ -200,11 +200,12 @@ def _signal(pid: int, number: int) -> None:
 
 def _repair() -> list[str]:
     """Undo the changes of a killed agent; one sentence for each."""
+    from ctl.kernel import ext_server
     from ctl.kernel.cgroups import JobCgroups
     from ctl.kernel.pins import remove_pins
 
     cgroups = JobCgroups()
-    done = cgroups.repair()
+    done = cgroups.repair() + ext_server.restore()
     cgroups.dissolve()
     done += [f"removed the pinned map {name}" for name in remove_pins()]
     protocol.SOCKET.unlink(missing_ok=True)
@@ -249,6 +250,7 @@ def _agent_process(options: Options, ready: Ready, supervisor: int) -> int:
 
 def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
     """Load the scheduler, serve, unload. Returns why it ended and the kernel's exit record."""
+    from ctl.kernel import ext_server
     from ctl.kernel.cgroups import JobCgroups
     from ctl.kernel.pins import remove_pins
     from ctl.kernel.scheduler import Scheduler
@@ -256,7 +258,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
     began = time.monotonic()
     cgroups = JobCgroups()
     cgroups.prepare()
-    for sentence in cgroups.repair():
+    for sentence in cgroups.repair() + ext_server.restore():
         _log.info("left by an agent before: %s", sentence)
     values = policy.defaults() | options.knobs
     remove_pins()
@@ -267,6 +269,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             jobs_cgid=cgroups.cgid,
             jobs_level=cgroups.level,
             watchdog_ms=int(values["watchdog_ms"] or 0),
+            partial=values["contract"] == "class",
         )
         with scheduler:
             enabled = time.monotonic() - began
@@ -296,7 +299,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
 
             return asyncio.run(serve())
     finally:
-        for sentence in cgroups.repair():  # nothing, unless the agent failed before it could undo it
+        for sentence in cgroups.repair() + ext_server.restore():  # nothing, unless the agent failed early
             _log.error("left by the agent: %s", sentence)
         cgroups.dissolve()
 

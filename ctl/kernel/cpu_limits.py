@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPU limits and weights of cgroups: they are the fair class's, so a scheduler that takes all tasks voids them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ctl.kernel.cgroups import PARENT, ROOT
+
+__all__ = ["voided"]
+
+_FREE = {"cpu.max": "max", "cpu.weight": "100", "cpu.idle": "0"}  # the first word where there is no limit
+
+
+def voided(root: Path = ROOT, jobs: Path = PARENT) -> list[str]:
+    """The limits outside the jobs' cgroups, as "/PATH cpu.max 20000 100000", sorted."""
+    found = []
+    for directory, children, files in os.walk(root):
+        path = Path(directory)
+        if path == jobs:
+            children.clear()
+            continue
+        for name, free in _FREE.items():
+            if name not in files:
+                continue
+            try:
+                text = (path / name).read_text().strip()
+            except OSError:  # the cgroup has just gone
+                continue
+            if text.split()[0] != free:
+                found.append(f"/{path.relative_to(root)} {name} {text}")
+    return sorted(found)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's deadline server for sched_ext: the part of each CPU that SCHED_EXT tasks have beside fair ones.
+
+Fair tasks outrank SCHED_EXT ones. The server runs SCHED_EXT tasks for `runtime` in each `period` nevertheless, on each
+CPU by itself (debugfs, sched/ext_server/cpuN). What was there before is kept in a file, so that it comes back even if
+the agent is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from ctl.errors import FAILED, CoschedError
+
+__all__ = ["KEPT", "SERVERS", "reserve", "restore"]
+
+SERVERS = Path("/sys/kernel/debug/sched/ext_server")
+KEPT = Path("/run/cosched/ext_server.json")
+"""cpuN -> [runtime, period] in ns, as they were before `reserve`."""
+
+_LEAST = 0.01  # of a CPU: with nothing a job beside busy local tasks would call the kernel's watchdog
+_NS_PER_MS = 1_000_000
+
+
+def _cpus() -> list[Path]:
+    found = sorted(SERVERS.glob("cpu*"))
+    if not found:
+        raise CoschedError(
+            f"contract=class needs the deadline server of sched_ext, and {SERVERS} has none: mount debugfs and use "
+            "Linux 7.2, or load with --set contract=queue",
+            FAILED,
+        )
+    return found
+
+
+def _read(cpu: Path) -> tuple[int, int]:
+    return int((cpu / "runtime").read_text()), int((cpu / "period").read_text())
+
+
+def _write(cpu: Path, runtime: int, period: int) -> None:
+    """Set one CPU's server; ns. The kernel wants the runtime below the period at each step."""
+    for name, value in (("runtime", 0), ("period", period), ("runtime", runtime)):
+        try:
+            (cpu / name).write_text(str(value))
+        except OSError as error:
+            raise CoschedError(
+                f"the kernel refuses {runtime / _NS_PER_MS:g} of {period / _NS_PER_MS:g} ms of {cpu.name} for jobs "
+                f"({error.strerror}): a smaller share_l leaves more to deadline tasks",
+                FAILED,
+            ) from None
+
+
+def reserve(share: float, period_ms: int) -> None:
+    """Give SCHED_EXT tasks this share (0 to 1) of every CPU, in each period. Raises CoschedError if it cannot be."""
+    period = period_ms * _NS_PER_MS
+    runtime = round(max(share, _LEAST) * period)
+    cpus = _cpus()
+    if not KEPT.exists():
+        KEPT.parent.mkdir(mode=0o755, exist_ok=True)
+        KEPT.write_text(json.dumps({cpu.name: _read(cpu) for cpu in cpus}))
+    for cpu in cpus:
+        if _read(cpu) != (runtime, period):
+            _write(cpu, runtime, period)
+
+
+def restore() -> list[str]:
+    """Put back what `reserve` found; one sentence if there was something to put back."""
+    try:
+        kept: dict[str, tuple[int, int]] = json.loads(KEPT.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return []
+    for name, (runtime, period) in kept.items():
+        with contextlib.suppress(FileNotFoundError):
+            _write(SERVERS / name, runtime, period)
+    KEPT.unlink(missing_ok=True)
+    return [f"put the deadline server of sched_ext back on {len(kept)} CPUs"]
