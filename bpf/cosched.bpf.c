@@ -365,6 +365,7 @@ struct sched_ext_ops cosched = {
 	.enqueue	= (void *)cosched_enqueue,
 	.dispatch	= (void *)cosched_dispatch,
 	.yield		= (void *)cosched_yield,
+	.running	= (void *)cosched_running,	/* contract=class only: the loader takes it out else */
 	.init_task	= (void *)cosched_init_task,
 	.exit_task	= (void *)cosched_exit_task,
 	.cgroup_move	= (void *)cosched_cgroup_move,

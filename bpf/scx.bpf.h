@@ -15,6 +15,7 @@
 
 #define NSEC_PER_MSEC	1000000ULL
 
+#define CLOCK_MONOTONIC	1
 #define PF_KTHREAD	0x00200000
 
 #define SCX_OP(name, args...)							\

@@ -37,7 +37,6 @@
 #define POLL_PAUSE_MAX	(1 * NSEC_PER_MSEC)	/* CPU time between two polls of one wait, at most */
 #define POLL_PAUSE	(50 * 1000ULL)		/* ns of CPU time between two polls of one wait, in the mean */
 #define KICK_AFTER	(100 * 1000ULL)		/* ns until a task that waits is taken off its CPU; emulators need as much */
-#define CLOCK_MONOTONIC	1
 
 /* CPU time of the running task, as of now. */
 static __always_inline u64 exec_now(const struct task_struct *curr)

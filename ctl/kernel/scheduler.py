@@ -351,7 +351,9 @@ def _set_ops(opened: BpfObject, watchdog_ms: int, partial: bool) -> None:
     value = memoryview(opened.maps[_OPS].initial_value()).cast("B")
     places = Btf(opened.btf).members("sched_ext_ops")
     fields = {"hotplug_seq": sysinfo.hotplug_seq(), "timeout_ms": watchdog_ms, "exit_dump_len": _EXIT_DUMP}
-    if partial:
+    if not partial:  # a callback that is not there costs nothing
+        fields["running"] = 0
+    else:
         fields["flags"] = vmlinux().enum("scx_ops_flags")["SCX_OPS_SWITCH_PARTIAL"]
     for name, number in fields.items():
         at, size = places[name]
