@@ -307,11 +307,13 @@ void SCX_OP(cosched_cgroup_move, struct task_struct *p, struct cgroup *from, str
 	struct task_ctx *tctx = ctx_of(p);
 	u64 job = job_of(to);
 
-	if (!job) {
+	bool ours = job;
+
+	if (!ours)
 		job = slurm_job_of(to);
-		if (job)
-			announce_join(p, job);
-	}
+	/* under contract=class the agent changes the class of tasks that come and of those that go */
+	if ((job && !ours) || (cfg.partial && tctx && (job || tctx->job)))
+		announce_join(p, job);
 	if (tctx)
 		join_job(tctx, job);
 }

@@ -257,6 +257,8 @@ struct config {
 	unsigned int		nr_cpus;	/* possible CPUs */
 	unsigned int		key_shift;	/* spacing of queue keys: 2^key_shift */
 	unsigned int		watchdog_ms;	/* a runnable task that waits longer ends the scheduler */
+	unsigned int		partial;	/* contract=class: only tasks of class SCHED_EXT are ours */
+	unsigned int		pad;
 };
 
 /* The scheduler's counters of a job, key: cgroup id of the job. */
@@ -265,7 +267,7 @@ struct job_stat {
 	unsigned long long	overtakes_suffered;
 };
 
-/* A process was moved into a job of Slurm, in the ring buffer "joins". */
+/* A process was moved into a job of Slurm, or under contract=class into or out of any job: ring buffer "joins". */
 struct join {
 	unsigned long long	job;		/* cgroup id of the job */
 	unsigned int		pid;
@@ -308,7 +310,7 @@ struct exit_record {
 	X(MODE_CSM, mode_csm, "insertions decided by page faults")	\
 	X(TRACE, traced, "decisions recorded")				\
 	X(TRACE_LOST, trace_lost, "decisions lost: ring buffer full, or a task stolen meanwhile") \
-	X(JOIN_LOST, joins_lost, "processes moved into a job of Slurm and not announced: ring buffer full") \
+	X(JOIN_LOST, joins_lost, "processes moved into a job and not announced: ring buffer full") \
 	X(CLASS_REFUSED, class_refused, "changes of scheduling class refused to tasks of jobs (contract=class)")
 
 #define COSCHED_STAT_ENUM(id, name, desc)	STAT_##id,

@@ -105,7 +105,7 @@ class Scheduler:
         try:
             opened = BpfObject(object_path, PINS)
             _check_layout(opened)
-            _configure(opened, jobs_cgid, jobs_level, key_shift, watchdog_ms)
+            _configure(opened, jobs_cgid, jobs_level, key_shift, watchdog_ms, partial)
             _set_ops(opened, watchdog_ms, partial)
             first = _first_knobs(opened)
             for name, value in knobs.items():
@@ -327,12 +327,14 @@ def _check_layout(opened: BpfObject) -> None:
             )
 
 
-def _configure(opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int, watchdog_ms: int) -> None:
+def _configure(
+    opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int, watchdog_ms: int, partial: bool
+) -> None:
     """Set the values that are constant once loaded."""
     config: Any = _initial(opened, ".rodata.config", "struct config")
     config.jobs_cgid, config.jobs_level = jobs_cgid, jobs_level
     config.nr_cpus, config.key_shift = sysinfo.possible_cpus(), key_shift
-    config.watchdog_ms = watchdog_ms
+    config.watchdog_ms, config.partial = watchdog_ms, partial
 
 
 def _first_knobs(opened: BpfObject) -> Any:

@@ -77,7 +77,7 @@ class Agent:
             self.tell,
             self.contract.job_began,
             self._job_ended,
-            job_class.take if by_class else None,
+            job_class.put if by_class else None,
         )
         self._followers: set[Stream] = set()
         self._switching = asyncio.Lock()

@@ -64,14 +64,15 @@ class Jobs:
         tell: Tell,
         began: Callable[[Job], None],
         ended: Callable[[Job], None],
-        take: Callable[[int], None] | None = None,
+        put: Callable[[int, bool], None] | None = None,
     ) -> None:
-        """`tell` gets all events, `began` each new job, `ended` each ended job, `take` each process that enters one."""
+        """`tell` gets all events, `began` each new job, `ended` each ended job; `put` gets each process that enters or
+        leaves a job, and whether it is a member."""
         self._cgroups = cgroups
         self._notifier = notifier
         self._tell = tell
         self._began, self._ended = began, ended
-        self._take = take or (lambda _pid: None)
+        self._put = put or (lambda _pid, _member: None)
         self._jobs: dict[str, Job] = {}
         self._events: dict[int, Job] = {}  # descriptor of cgroup.events -> job
         self._member: dict[int, Job] = {}  # process -> job
@@ -91,8 +92,10 @@ class Jobs:
     def jid_of(self, tid: int) -> str | None:
         """The job of a thread; None for a local task or an ended task."""
         job = self._member.get(tid)
-        if job is not None:
-            return job.jid
+        return job.jid if job is not None else self._jid_by_cgroup(tid)
+
+    def _jid_by_cgroup(self, tid: int) -> str | None:
+        """The job whose cgroup a thread is in now."""
         try:
             text = Path(f"/proc/{tid}/cgroup").read_text()
         except OSError:
@@ -109,7 +112,7 @@ class Jobs:
         self._cgroups.remove_empty()
         for jid in self._cgroups.jids():
             for pid in self._begin(jid, self._cgroups.path(jid)).processes:
-                self._take(pid)
+                self._put(pid, True)
         self.look_for_slurm()
 
     def check_user(self, jid: str, user: str) -> None:
@@ -130,7 +133,7 @@ class Jobs:
             if jid not in self._jobs:
                 self._cgroups.remove(jid)
             raise
-        self._take(pid)
+        self._put(pid, True)
         job = self._jobs.get(jid) or self._begin(jid, path, user)
         job.entered.add(pid)
         self._join(job, pid)
@@ -147,10 +150,11 @@ class Jobs:
 
     def joined(self, pid: int) -> bool:
         """Take up a process that was moved into a job of Slurm; the job begins with its first process. Returns whether
-        the process is a member now."""
+        the process is a member now. Of a job of ours, only its class is taken: the kernel has done the rest."""
         self._unborn.discard(pid)
         found = slurm.job_of(pid)
         if found is None:
+            self._put(pid, self._jid_by_cgroup(pid) is not None)
             return False
         if slurm.is_stepd(pid):  # not yet the job's program, nor its user's: `process` hears when it is
             self._unborn.add(pid)
@@ -172,7 +176,7 @@ class Jobs:
                 self._cgroups.drop(found.jid)
                 return False
         for member in (pid, *slurm.processes(found.path)):  # and what it started before it was announced
-            self._take(member)
+            self._put(member, True)
         self._join(job, pid)
         return True
 

@@ -29,6 +29,7 @@ _SCX = Path("/sys/kernel/sched_ext")
 _CGROUPS = Path("/sys/fs/cgroup")
 _JOB = _CGROUPS / "cosched/bench"
 _SETTLE_S = 60  # of guest time, for a scheduler to come or go; bcc compiles its probes in it
+_AGENT_STARTS_S = 5  # of guest time: the agent imports libraries and measures the node's speed
 _BENCH_S = 300  # of guest time, for one benchmark
 
 
@@ -97,6 +98,7 @@ def _scheduler(one: plan.Scheduler) -> Iterator[None]:
     if one.kind == "ctl":
         subprocess.run(argv, check=True, stdout=sys.stderr, stdin=subprocess.DEVNULL)
         _wait_for(one.ops)
+        time.sleep(_AGENT_STARTS_S)
         yield
         _still(one)
         subprocess.run(["ctl", "unload"], check=True, stdout=sys.stderr, stdin=subprocess.DEVNULL)

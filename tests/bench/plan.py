@@ -83,6 +83,7 @@ _SCHEDULERS = (
     Scheduler("flatcg", "scx_flatcg", ("{dir}/scx_flatcg",), "flatcg", "signal"),
     Scheduler("csm", "csm, sensors off", _ctl("sensors=off"), "cosched", "ctl"),
     Scheduler("csm-sensors", "csm, sensors on", _ctl("sensors=on"), "cosched", "ctl"),
+    Scheduler("csm-class", "csm, contract=class", _ctl("sensors=off", "contract=class"), "cosched", "ctl"),
     # csm with sensors off but without agent: seconds faster to load, for work on the object
     Scheduler("object", "cosched.bpf.o", (*_HOLD, "--scheduler"), "cosched"),
     Scheduler("empty", "empty callback", ("{dir}/scxload", "{dir}/empty.bpf.o"), "bench_empty"),
@@ -174,7 +175,7 @@ INSN_LOADS = (
 )
 
 _SENSORS = ("faults", "sockets", "sockets-all", "sockets-kprobe", "input")
-_COMPARED = ("floor", "simple", "flatcg", "csm", "csm-sensors")
+_COMPARED = ("floor", "simple", "flatcg", "csm", "csm-sensors", "csm-class")
 PARTS = {
     one.name: one for one in (
         Part("time", "what scheduling costs", _COMPARED, tuple(one.name for one in _SCHEDULING)),

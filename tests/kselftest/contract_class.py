@@ -80,6 +80,17 @@ def jobs_alone_are_sched_ext() -> None:
     ktap.expect(_servers(), before, "runtime and period of the servers afterwards")
 
 
+def moved_by_hand() -> None:
+    """A process that root moves into a job's cgroup, or out of it, changes its class."""
+    with agent(*_CLASS), spawned("ctl", "run", "--job", "h", "--", "sleep", "1000"), spawned("sleep", "1000") as moved:
+        procs = PARENT / "h" / "cgroup.procs"
+        ktap.until(procs.exists, "job h")
+        procs.write_text(str(moved.pid))
+        ktap.until(lambda: os.sched_getscheduler(moved.pid) == SCHED_EXT, "a process that came is SCHED_EXT")
+        Path("/sys/fs/cgroup/cgroup.procs").write_text(str(moved.pid))
+        ktap.until(lambda: os.sched_getscheduler(moved.pid) == os.SCHED_OTHER, "a process that went is not")
+
+
 def jobs_have_l() -> None:
     """Beside a local hog a job's hog has L of the CPU, live."""
     with agent(*_CLASS, "share_l=0.25"), _hog_in("l") as hog, spawned(ktap.program("hog"), "1", cpu=0) as local:
@@ -118,7 +129,7 @@ def nobody_leaves_the_class() -> None:
     with agent(*_CLASS), spawned("ctl", "run", "--job", "n", "--", "sleep", "1000"):
         said = ctl("run", "--job", "n2", "--", "python3", "-c", _LEAVE)
         ktap.expect(said.strip(), "refused", "a task of a job that asks for another class")
-        ktap.expect(asked("status")["statistics"]["class_refused"], 1, "refusals counted")
+        ktap.expect(asked("status")["counters"]["class_refused"], 1, "refusals counted")
         pid = int((PARENT / "n" / "cgroup.procs").read_text().split()[0])
         os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
 
@@ -154,6 +165,7 @@ def what_has_no_meaning_is_refused() -> None:
 if __name__ == "__main__":
     ktap.run(
         jobs_alone_are_sched_ext,
+        moved_by_hand,
         jobs_have_l,
         local_limits_hold,
         nobody_leaves_the_class,
