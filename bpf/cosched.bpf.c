@@ -306,7 +306,6 @@ void SCX_OP(cosched_cgroup_move, struct task_struct *p, struct cgroup *from, str
 {
 	struct task_ctx *tctx = ctx_of(p);
 	u64 job = job_of(to);
-
 	bool ours = job;
 
 	if (!ours)

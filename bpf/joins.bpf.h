@@ -13,7 +13,7 @@ struct {
 	__uint(max_entries, 64 << 10);
 } joins SEC(".maps");
 
-/* Tell the agent that this process has been moved into a job of Slurm, or within it. */
+/* Tell the agent that this process has been moved into a job, within it, or (job 0) out of it. */
 static __always_inline void announce_join(struct task_struct *p, u64 job)
 {
 	struct join *join;
