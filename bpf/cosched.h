@@ -26,7 +26,7 @@
 #define MIN_SLICE_NS	1000000	/* L = 0 still leaves a task this: a slice of 0 would withhold it */
 #define MAX_RULES	16	/* room for statistics: a power of two */
 
-/* Insert rules: how insert_RQ orders. A policy (ctl/policy.py) names one. */
+/* Insert rules: how insert_RQ orders. A policy (ctl/policy/policies.py) names one. */
 enum insert_rule {
 	RULE_FIFO,		/* RR: RQ[inf] := h */
 	RULE_PRED,		/* predictive: by mes (CSM sec. 4.1, line 19) */
@@ -96,7 +96,7 @@ struct rq_task {
 	unsigned long long	cpu_ns;		/* CPU time used so far */
 };
 
-/* The knobs the kernel side reads. Declared to people in ctl/policy.py. */
+/* The knobs the kernel side reads. Declared to people in ctl/policy/knobs.py. */
 struct knobs {
 	unsigned int		rule;		/* enum insert_rule */
 	unsigned int		mnol;		/* overtakes a local task may suffer */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which sockets count: those of jobs. What is kept of a socket is found, made and given to a thread here. */
+/* Which sockets count: those of jobs. Here the storage of a socket is found, made, and given to a thread. */
 #ifndef COUNTING_BPF_H
 #define COUNTING_BPF_H
 
@@ -126,7 +126,7 @@ static __always_inline void own(struct sock *sk, struct sock_obs *s, u32 which)
 	settle(sk, s, claim, which, 0);
 }
 
-/* The other end of a Unix stream, if its level is kept: it sees its send level in our receive queue. */
+/* The other end of a Unix stream, if its level is kept: its send level is our receive queue. */
 static __always_inline struct sock *kept_peer(struct sock *sk)
 {
 	struct unix_sock *u;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Whoever is moved into a job of Slurm is announced, so that the agent need not
- * look for jobs. What a member forks the process connector tells.
+ * A process that is moved into a job of Slurm is announced, so that the agent
+ * need not look for jobs. The process connector tells of the forks of members.
+ * Under contract=class every move into a job or out of it is announced: the
+ * agent changes the scheduling class.
  */
 #ifndef JOINS_BPF_H
 #define JOINS_BPF_H

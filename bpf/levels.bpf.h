@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The sensor of sockets: what is kept of each. Nothing is added up from
- * events: when packets may have entered or left, the level is read from the
- * socket, and the difference to the last level goes to the owner, so what an
- * owner holds is always the sum of the last levels of its sockets. Two CPUs
- * may look at one socket at once. Owner and levels are therefore one word,
- * changed by compare-and-swap; and who has changed it looks again, until what
- * is stored is what is there. A change of the queue is followed by a probe
- * (sockets.bpf.c), and the last of them to store reads the queue after it: a
- * quiet socket is exact.
+ * The sensor of sockets: owner and levels of each. The sensor adds up nothing
+ * from events: when packets may have entered or left, it reads the level from
+ * the socket, and adds the difference to the last level to the owner's levels.
+ * So an owner's level is always the sum of the last levels of its sockets. Two
+ * CPUs may look at one socket at once. Owner and levels are therefore one word,
+ * changed by compare-and-swap; a CPU that changed the word looks again, until
+ * the word agrees with the socket. A probe follows each change of the queue
+ * (sockets.bpf.c), and the last probe to store reads the queue after the change:
+ * a quiet socket is exact.
  *
  * Functions that are not static are verified once, not at each call: with all
  * of them static the object would take four times as long to load.
@@ -81,7 +81,7 @@ static __always_inline struct sensed *count(void)
 
 /* ---- levels ---- */
 
-/* Without what lies there. Where some of it has gone after all, as much less lies there. */
+/* The level without the unread packets. If some of these have gone after all, fewer are unread. */
 static __always_inline u32 not_left(u32 n, u32 *left)
 {
 	if (n < *left)
@@ -168,7 +168,7 @@ __noinline int exited(u32 tid)
 	return 0;
 }
 
-/* The record of a socket's owner, or of who stands in for it once it is gone: *tid is whose. */
+/* The record of a socket's owner, or of the main thread once the owner is gone; *tid is the thread. */
 static __always_inline struct obs *living_owner(u32 *tid, struct sock_obs *s)
 {
 	struct obs *o = bpf_map_lookup_elem(&obs, tid);
@@ -250,7 +250,7 @@ __noinline int settle(struct sock *sk __arg_untrusted, struct sock_obs *s __arg_
 	return changed;
 }
 
-/* It was closed: nobody is charged any more. */
+/* The socket was closed: no thread is charged any more. */
 static __always_inline void close_obs(struct sock_obs *s)
 {
 	u64 old = __sync_lock_test_and_set(&s->charge, SOCK_CLOSED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the sensors tell the scheduler: pinned maps, made by whichever of the two comes first. */
+/* The pinned maps through which the sensors tell the scheduler. The first of the two to be loaded makes them. */
 #ifndef OBSERVED_BPF_H
 #define OBSERVED_BPF_H
 

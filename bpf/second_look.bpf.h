@@ -5,7 +5,7 @@
 
 #include "counting.bpf.h"
 
-/* Is what lies there left lying? */
+/* Does the owner leave unread what the socket holds? */
 static __always_inline void note_unread(struct sock_obs *s)
 {
 	u64 charged = s->charge, used;
@@ -44,7 +44,7 @@ int look_again(struct bpf_iter__bpf_sk_storage_map *ctx)
 	return 0;
 }
 
-/* Forgets threads whose end was not seen. */
+/* Forgets threads whose exit was missed. */
 SEC("iter/bpf_map_elem")
 int look_for_dead(struct bpf_iter__bpf_map_elem *ctx)
 {

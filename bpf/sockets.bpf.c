@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The sensor of sockets: where packets enter and leave (what is kept of them: levels.bpf.h).
+ * The sensor of sockets: where packets enter and leave (owners and levels: levels.bpf.h).
  *
  *             packets enter                   packets leave
  *   TCP  rcv  sock_def_readable               tcp_cleanup_rbuf
@@ -13,21 +13,21 @@
  *   all       sock_def_wakeup (state change), __sock_release (close); tcp_shutdown,
  *             tcp_disconnect, unix_dgram_disconnected (drop what is there)
  *
- * Only sockets of jobs are kept: one gets its storage when a task of a job
- * makes it, accepts it or receives on it, and whoever is none passes with one
- * look at a pointer in the socket. A task that joins a job brings its sockets
- * in as it next receives on them; one that a task of no job receives on is
- * charged to nobody.
+ * Only sockets of jobs are kept. A socket gets its storage when a task of a job
+ * makes it, accepts it or receives on it; every other socket passes with one look
+ * at a pointer in the socket. A task that joins a job brings its sockets in as it
+ * next receives on them. A socket on which a local task receives is charged to no
+ * thread.
  *
- * A program has two forms, of which one is loaded: on the functions' trampolines
- * (fentry), and as a kprobe. The kernel lets no kprobe near a socket's storage,
- * so with kprobes what is kept is in a hash table by the socket's address, and
- * the socket's end is one more probe. What is read at a function's return has
- * one form: a kretprobe does not know what the function was called with.
+ * A program has two forms, of which one is loaded: on the function's trampoline
+ * (fentry), and as a kprobe. The kernel denies kprobes the storage of a socket, so
+ * with kprobes owner and levels are in a hash table by the socket's address, and
+ * the socket's end is one more probe. A program at a function's return has one
+ * form, because a kretprobe does not know the arguments of the call.
  *
- * The kernel runs one instance of a program at a time on a CPU: an event that
- * falls into another's time, of a softirq or of a task that preempts, is lost.
- * look_again() makes it up, once a second: it looks at jobs' sockets, and here.
+ * The kernel runs one instance of a program at a time on a CPU. An event of a
+ * softirq, or of a task that preempts, is lost if it comes during another event.
+ * look_again() corrects the levels once a second: it looks at jobs' sockets only.
  */
 #include "counting.bpf.h"
 #include "second_look.bpf.h"

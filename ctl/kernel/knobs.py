@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knob values as people write them (ctl/policy.py) to and from the fields of struct knobs."""
+"""Knob values as people write them (ctl/policy/knobs.py) to and from the fields of struct knobs."""
 
 from __future__ import annotations
 
