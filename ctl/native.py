@@ -17,7 +17,7 @@ import platform
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import cffi
 
 from ctl.errors import CoschedError
 
-__all__ = ["bpf_dir", "compiler", "kept", "library"]
+__all__ = ["bpf_dir", "compile_object", "compiler", "kept", "library"]
 
 _FUNCTION = re.compile(r"^IRQ_INLINE ([^;{}]*?\))\s*\{", re.MULTILINE)
 _FLAGS = ("-O2", "-Wall", "-shared", "-fPIC", "-x", "c", "-DIRQ_INLINE=")  # without it the functions are static
@@ -64,14 +64,15 @@ def kept(kind: str, name: str, digest: str, build: Callable[[Path], None]) -> Pa
     return path
 
 
-def _compile(header: Path, out: Path) -> None:
-    command = [compiler(), *_FLAGS, f"-I{header.parent}", str(header), "-o", str(out)]
+def compile_object(what: str, words: Sequence[str], out: Path) -> None:
+    """Run the C compiler with these words, to make `out`. `what` is the name for people, in errors."""
+    command = [compiler(), *words, "-o", str(out)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise CoschedError(f"{header.name} needs a C compiler, and there is no {command[0]!r}: set CC to one") from None
+        raise CoschedError(f"{what} needs a C compiler, and there is no {command[0]!r}: set CC to one") from None
     if done.returncode:
-        raise CoschedError(f"{header.name} does not compile: {done.stderr.strip()}")
+        raise CoschedError(f"{what} does not compile: {done.stderr.strip()}")
 
 
 @cache
@@ -82,8 +83,9 @@ def library(stem: str) -> Any:
     path = _objects() / f"{stem}.so"
     if not path.is_file():
         made_of = (compiler(), platform.machine(), *_FLAGS, text, (header.parent / "cosched.h").read_text())
+        words = [*_FLAGS, f"-I{header.parent}", str(header)]
         digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]
-        path = kept("native", stem, digest, lambda out: _compile(header, out))
+        path = kept("native", stem, digest, lambda out: compile_object(header.name, words, out))
     ffi = cffi.FFI()
     ffi.cdef("".join(f"{prototype};\n" for prototype in _FUNCTION.findall(text)))
     return ffi.dlopen(str(path))

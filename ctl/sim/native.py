@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import platform
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import cffi
 
 from ctl.errors import CoschedError
-from ctl.native import bpf_dir, compiler, kept
+from ctl.native import bpf_dir, compile_object, compiler, kept
 
 __all__ = ["CHECKED", "PLAIN", "Engine", "compiler", "load"]
 
@@ -69,13 +68,7 @@ def _digest(name: str, flags: tuple[str, ...]) -> str:
 
 def _compile(name: str, flags: tuple[str, ...], out: Path) -> None:
     include = [f"-I{_HERE}", *([f"-I{bpf_dir()}"] if _orders(name) else [])]
-    command = [compiler(), *flags, *include, str(_HERE / name / "engine.c"), "-o", str(out)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise CoschedError(f"the simulator's engine needs a C compiler, and there is no {command[0]!r}") from None
-    if done.returncode:
-        raise CoschedError(f"the simulator's engine {name} does not compile: {done.stderr.strip()}")
+    compile_object(f"the simulator's engine {name}", [*flags, *include, str(_HERE / name / "engine.c")], out)
 
 
 def _declarations(name: str) -> str:

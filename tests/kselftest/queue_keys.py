@@ -42,15 +42,6 @@ while True:
     os.write(tell, b".")
 """
 
-_SLEEPER = """
-import time
-while True:
-    time.sleep(0.03 - time.time() % 0.03)
-    end = time.perf_counter() + 0.0005
-    while time.perf_counter() < end:
-        pass
-"""
-
 
 def _disorders(decisions: list[dict[str, Any]]) -> list[str]:
     """The places at which the queue of CPU 0 was not as the decision before had left it, in words. No CPU steals from
@@ -81,26 +72,6 @@ def order_survives_renumbering() -> None:
         stats = scheduler.stats()
     ktap.note(f"{stats['gaps']} gaps, {stats['renumbers']} renumberings, {len(recorder.decisions)} decisions")
     ktap.measured(stats["renumbers"] > 0, "no queue was renumbered, so the test shows nothing")
-    _expect_in_order(recorder.decisions)
-
-
-def a_task_without_a_key_is_recorded_where_it_stands() -> None:
-    """Local tasks that wake together, on credit, keep the order of their records where no key is left for them."""
-    with (
-        job("keys") as cgroup,
-        loaded("csm", key_shift=1) as scheduler,
-        ExitStack() as stack,
-    ):
-        for _ in range(3):
-            stack.enter_context(spawned(ktap.program("hog"), "1", cgroup=cgroup, cpu=0))
-        for _ in range(6):
-            stack.enter_context(spawned(sys.executable, "-c", _SLEEPER, cpu=0))
-        time.sleep(1)
-        with Recorder(scheduler) as recorder:
-            time.sleep(3)
-        stats = scheduler.stats()
-    ktap.note(f"{stats['gaps']} gaps, {stats['credits']} on credit, {len(recorder.decisions)} decisions")
-    ktap.measured(stats["gaps"] > 0, "a key was left for each, the test shows nothing")
     _expect_in_order(recorder.decisions)
 
 
@@ -155,7 +126,6 @@ def records_name_their_knobs() -> None:
 if __name__ == "__main__":
     ktap.run(
         order_survives_renumbering,
-        a_task_without_a_key_is_recorded_where_it_stands,
         the_displaced_keeps_its_place,
         records_name_their_knobs,
     )
