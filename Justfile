@@ -91,7 +91,7 @@ bpf: setup
     @vm/build >/dev/null
 
 # Run the in-guest tests: all, those named, or (--but) all others. TEST is a file of tests/kselftest without .py.
-# Environment: VM_OPTIONS of vm/run
+# Environment: VM_OPTIONS of vm/run; with '--env COSCHED_QUICK=1' each behaviour is tested once, as by `just test`
 [no-exit-message]
 kselftest *TEST: setup
     @vm/run ${VM_OPTIONS:-} --cpus 2 --memory 1024 --swap 512 --timeout 4800 -- /src/tests/kselftest/run {{ TEST }} </dev/null

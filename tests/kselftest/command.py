@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl` run as a user runs it, for tests of the command line."""
+"""`ctl` run as a user runs it, for tests of the command line.
+
+Most commands run in a fork of the test, which has Python and ctl's modules in memory: starting them anew takes an
+emulated CPU most of a second, each time. Commands that leave a process behind, or become one, are started from the
+shell's path, as everybody does.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import signal
 import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any, Final
 
+from ctl.cli.main import main
 from tests.kselftest import ktap
 from tests.kselftest.node import spawned
 
@@ -18,12 +28,41 @@ __all__ = ["TIMEOUT", "Follower", "agent", "asked", "ctl", "following", "refused
 TIMEOUT = 500  # seconds: the sensors compile in five, on an emulated CPU that is taken away most of the time in 120
 
 
+_OWN_PROCESS: Final = {"load", "agent", "run"}
+
+
 def ctl(*arguments: str, status: int = 0) -> str:
     """Run ctl and return its output of both streams. Fails unless ctl exits as expected."""
-    done = subprocess.run(["ctl", *arguments], capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    if done.returncode != status:
-        raise AssertionError(f"ctl {' '.join(arguments)}: status {done.returncode}, not {status}: {done.stderr}")
-    return done.stdout + done.stderr
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        got = (_started if arguments[0] in _OWN_PROCESS else _forked)(arguments, out, err)
+        out.seek(0), err.seek(0)
+        said, errors = out.read().decode(), err.read().decode()
+    if got != status:
+        raise AssertionError(f"ctl {' '.join(arguments)}: status {got}, not {status}: {errors}")
+    return said + errors
+
+
+def _started(arguments: tuple[str, ...], out: IO[bytes], err: IO[bytes]) -> int:
+    return subprocess.run(["ctl", *arguments], stdout=out, stderr=err, timeout=TIMEOUT, check=False).returncode
+
+
+def _forked(arguments: tuple[str, ...], out: IO[bytes], err: IO[bytes]) -> int:
+    sys.stdout.flush()
+    if (pid := os.fork()) == 0:
+        status = 1
+        try:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            status = main(arguments)
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
+    end = time.monotonic() + TIMEOUT
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+    return os.waitstatus_to_exitcode(ended[1])
 
 
 def asked(*arguments: str) -> Any:

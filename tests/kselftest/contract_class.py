@@ -19,7 +19,7 @@ from tests.kselftest.command import agent, asked, ctl, refused
 from tests.kselftest.local_tasks import cpu_time
 from tests.kselftest.node import spawned
 
-_SECONDS = 5.0
+_SECONDS = ktap.at_length(5.0, 2.0)
 _CLASS = ("contract=class",)
 _LEAVE = """
 import os
@@ -95,7 +95,7 @@ def jobs_have_l() -> None:
     """Beside a local hog a job's hog has L of the CPU, live."""
     settings = *_CLASS, "share_l=0.25", "contract_period_ms=200"
     with agent(*settings), _hog_in("l") as hog, spawned(ktap.program("hog"), "1", cpu=0) as local:
-        for share in (0.25, 0.5, 0.05):
+        for share in ktap.cases((0.25, 0.05, 0.5), 2):
             ctl("set", f"share_l={share}")
             got = _share(hog, local.pid)
             ktap.note(f"L {share}: {got:.3f}")

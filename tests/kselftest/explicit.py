@@ -16,7 +16,7 @@ from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl
 from tests.kselftest.node import spawned
 
-_STOP_MS = 2000  # long enough to be met in it
+_STOP_MS = 1000  # long enough to be met in it
 
 
 def _stopped() -> bool:

@@ -9,6 +9,9 @@ new kernel warning; else the test is "not ok" even if its body passed.
 If a host takes the CPUs away, the time of an emulated guest passes without the guest running, so a measured time may be
 the host's. Therefore a wait lasts up to a multiple of the wait on an idle host, and a test is run again if only
 `measured` values are wrong. A broken program misses every time.
+
+With COSCHED_QUICK=1 each behaviour is tested once: `cases` gives the first of several alike, and `at_length` the
+shorter of two times or counts. `just test` does so; `just test-all` and `just kselftest` test all, for longer.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from ctl.kernel.pins import PINS
 
@@ -35,6 +38,8 @@ __all__ = [
     "TIME_OUT_S",
     "Missed",
     "Skip",
+    "at_length",
+    "cases",
     "expect",
     "left_behind",
     "measured",
@@ -52,8 +57,12 @@ AGAIN = "measured again:"  # begin of the note, before the missed value
 PATIENCE = 4  # the longest wait, in waits on an idle host
 TIME_OUT_S = 300  # of a program that measures and ends by itself
 _TOLD = 60  # lines of the kernel's log that a failure shows
+_QUICK = os.environ.get("COSCHED_QUICK") == "1"
 _PROGRAMS = Path(__file__).parent / "progs"
 _COMPILED = Path("/run/kselftest")  # programs, for all test files of this boot: gcc takes seconds on an emulated CPU
+
+
+T = TypeVar("T")
 
 
 class Skip(Exception):
@@ -80,6 +89,16 @@ def measured(holds: bool, what: str) -> None:
     """Fail unless this holds for a measured value; the test is run again then, _TRIES times in all."""
     if not holds:
         raise Missed(what)
+
+
+def cases(everything: Sequence[T], quick: int = 1) -> Sequence[T]:
+    """All cases, or the first `quick` of them in the quick form."""
+    return everything[:quick] if _QUICK else everything
+
+
+def at_length(value: float, quick: float) -> float:
+    """This time or number, or `quick` in the quick form."""
+    return quick if _QUICK else value
 
 
 def tried(part: Callable[[], None]) -> None:

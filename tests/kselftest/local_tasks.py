@@ -92,7 +92,7 @@ def nice_scales_the_quantum() -> None:
     with loaded(), spawned(hog, "1", cpu=0) as one, spawned("nice", "-n", "5", hog, "1", cpu=0) as other:
         time.sleep(0.5)
         before = cpu_time(one.pid), cpu_time(other.pid)
-        time.sleep(4)
+        time.sleep(ktap.at_length(4, 2))
         got = cpu_time(one.pid) - before[0], cpu_time(other.pid) - before[1]
     ktap.note(f"CPU seconds: nice 0 {got[0]:.2f}, nice 5 {got[1]:.2f}")
     # wide limits: an emulated machine loses ticks while its host does something else
@@ -177,7 +177,7 @@ def displaced_keeps_its_quantum() -> None:
         spawned(ktap.program("lateness"), "5000", "2000", cpu=0),
         Recorder(scheduler) as recorder,
     ):
-        time.sleep(4)
+        time.sleep(ktap.at_length(4, 2.5))
     turns: list[float] = []
     last: dict[int, int] = {}
     displaced = 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from ctl.kernel import knobs, trace
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.scheduler import Scheduler
 from ctl.kernel.sensors import Sensors
+from ctl.kernel.sysinfo import meminfo
 from tests.reference.records import PUT_BACK, from_json
 from tests.reference.replay import mismatch
 
@@ -32,6 +34,7 @@ __all__ = [
     "loaded",
     "mismatches",
     "online",
+    "room",
     "sensing",
     "spawned",
     "state",
@@ -40,6 +43,13 @@ __all__ = [
 _SENSORS = Sensors(every_kind=True)  # loaded and compiled once in a test file, which takes ten seconds
 _AT_ONCE = 64  # decisions read before they count: a test that waits for a few decisions ends its recording soon
 ENDLESS = "3600"  # seconds a load program runs: past the end of the test, which kills it
+_HOLD = """
+import mmap, sys, time
+MAP_LOCKED = 0x2000
+held = mmap.mmap(-1, int(sys.argv[1]), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_LOCKED)
+print(flush=True)
+time.sleep(1e6)
+"""
 OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
 
 
@@ -110,6 +120,15 @@ def job(jid: str) -> Iterator[Path]:
             end = time.monotonic() + 20
             while not groups.remove(jid) and time.monotonic() < end:
                 time.sleep(0.05)
+
+
+@contextmanager
+def room(size: int) -> Iterator[int]:
+    """Hold memory until no more than `size` bytes are available, until the block ends; gives what is."""
+    available = meminfo()["MemAvailable"]
+    with spawned(sys.executable, "-c", _HOLD, str(max(available - size, 1 << 20))) as holder:
+        assert holder.stdout and holder.stdout.readline(), "no memory could be held"
+        yield meminfo()["MemAvailable"]
 
 
 @contextmanager

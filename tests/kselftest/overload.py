@@ -14,7 +14,9 @@ from ctl.kernel.cgroups import PARENT
 from ctl.kernel.sysinfo import fault_probability
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked
-from tests.kselftest.node import Recorder, job, loaded, mismatches, spawned
+from tests.kselftest.node import Recorder, job, loaded, mismatches, room, spawned
+
+_ROOM = 240 << 20  # bytes
 
 _SPIN = "held = bytearray(b'x') * (32 << 20)\nprint('held', flush=True)\nwhile True: pass"
 
@@ -27,18 +29,7 @@ def _needs_swap() -> None:
 def overload_is_seen() -> None:
     """A working set larger than memory turns overload on by itself; its end turns it off."""
     _needs_swap()
-    available = _meminfo("MemAvailable")
-    hog = [
-        "stress-ng",
-        "--vm",
-        "2",
-        "--vm-bytes",
-        f"{available * 130 // 100 // 1024}M",  # of both together
-        "--vm-keep",
-        "--vm-method",
-        "incdec",
-    ]
-    with agent(), spawned("ctl", "run", "--job", "m", "--", *hog):
+    with room(_ROOM) as available, agent(), spawned("ctl", "run", "--job", "m", "--", *_hog(available * 130 // 100)):
         ktap.until(lambda: asked("status")["overload"]["verdict"], "overload on", 60)
         ktap.note(asked("status")["overload"]["why"])
         ktap.until(lambda: max(_delays()) > 0, "taskstats tells of waiting for pages from swap", 60)
@@ -46,15 +37,14 @@ def overload_is_seen() -> None:
         ktap.until(lambda: not asked("status")["overload"]["verdict"], "overload off", 30)
 
 
+def _hog(size: int) -> tuple[str, ...]:
+    """A command that uses so many bytes all the time, in two processes."""
+    return ("stress-ng", "--vm", "2", "--vm-bytes", str(size), "--vm-keep", "--vm-method", "incdec")
+
+
 def _delays() -> list[float]:
     """How long each task of the job has waited for pages from swap, ms."""
     return [row["swapin_ms"] or 0.0 for row in asked("tasks", "--job", "m")] or [0.0]
-
-
-def _meminfo(name: str) -> int:
-    """KiB."""
-    text = Path("/proc/meminfo").read_text()
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(name + ":"))
 
 
 def fewer_pages_on_swap_go_ahead() -> None:

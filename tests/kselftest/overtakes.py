@@ -27,7 +27,7 @@ def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
         spawned(mix, ENDLESS, "1", cpu=0),
     ):
         with Recorder(scheduler) as recorder:
-            time.sleep(2)
+            time.sleep(ktap.at_length(2, 0.5))
         overtakes = scheduler.stats()["overtakes"]
     tasks = [task for decision in recorder.decisions for task in decision["queue"]]
     local = max((task["de"] for task in tasks if not task["parallel"]), default=0)
@@ -37,7 +37,8 @@ def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
 
 def de_stays_below_mno() -> None:
     """de is never above MNOL for local and MNOD for parallel tasks."""
-    for mnol, mnod, rule in ((1, 3, "csm-bounded"), (2, 1, "ccs"), (2, 2, "sdca")):
+    bounds = (1, 3, "csm-bounded"), (2, 1, "ccs"), (2, 2, "sdca")
+    for mnol, mnod, rule in ktap.cases(bounds):
         local, parallel, overtakes = _largest_de(mnol, mnod, rule)
         ktap.note(f"{rule} mnol {mnol} mnod {mnod}: de local {local}, parallel {parallel}; {overtakes} overtakes")
         ktap.measured(overtakes > 0, f"{rule}: no task was overtaken, so the test shows nothing")
@@ -55,7 +56,7 @@ def local_task_runs_among_fifty() -> None:
         loaded(sensors="on", quantum_ms=_QUANTUM_MS, credit="off") as scheduler,
         spawned(mix, ENDLESS, str(_PAIRS), str(cgroup / "cgroup.procs"), cpu=0),
     ):
-        for rule in ("pred", "csm-bounded", "ccs", "sdca"):
+        for rule in ktap.cases(("csm-bounded", "ccs", "pred", "sdca"), 2):
             scheduler.write_knobs(rule=layout.RULES[rule])
             time.sleep(0.5)
             with spawned(turns, "4", cpu=0) as local:
@@ -75,7 +76,7 @@ def top_keeps_the_cpu() -> None:
         spawned("python3", "-c", _UNREAD, cgroup=cgroup, cpu=0) as process,
     ):
         assert process.stdout and process.stdout.readline()
-        for rule, overload in (("dyn", "off"), ("csm", "on")):
+        for rule, overload in ktap.cases((("dyn", "off"), ("csm", "on"))):
             scheduler.write_knobs(rule=layout.RULES[rule], overload=layout.OVERLOAD[overload])
             with spawned(turns, "4", cpu=0) as local:
                 longest, count, waited = map(int, local.communicate(timeout=ktap.TIME_OUT_S)[0].split())

@@ -12,10 +12,17 @@ from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following
 from tests.kselftest.node import online, spawned, state
 
 _READY_S = 3  # emulated
+_UNREAD = """
+import os, socket, time
+a, b = socket.socketpair()
+a.send(b"x")
+print(os.getpid(), flush=True)
+time.sleep(3600)
+"""
 
 
 def sensors_live() -> None:
-    """Sensors go off and on again while the scheduler runs, and survive a CPU that goes and comes."""
+    """Sensors go off and on again while the scheduler runs, survive a CPU that goes and comes, and observe jobs."""
     began = time.monotonic()
     with agent(sensors=True):
         ktap.note(f"load with sensors took {time.monotonic() - began:.1f} s")
@@ -31,6 +38,19 @@ def sensors_live() -> None:
                 ktap.expect(state(), "enabled", "sched_ext state with CPU 1 offline")
                 asked("status")
         ktap.expect(asked("status")["sensors"]["state"], "on", "sensors after CPU 1 came back")
+        _first_socket_of_its_kind()
+
+
+def _first_socket_of_its_kind() -> None:
+    """The agent observes the packets of a kind of socket soon after a job has the first socket of this kind."""
+    with spawned("ctl", "run", "--job", "first", "--", "python3", "-c", _UNREAD) as job:
+        assert job.stdout is not None
+        tid = int(job.stdout.readline())
+
+        def rec() -> int:
+            return sum(row["rec"] or 0 for row in asked("tasks") if row["tid"] == tid)
+
+        ktap.until(lambda: rec() == 1, "the message that it has not read is seen")
 
 
 def no_compiler_is_waited_for() -> None:
@@ -46,24 +66,5 @@ def no_compiler_is_waited_for() -> None:
         ktap.until(lambda: asked("status")["sensors"]["state"] == "on", "the others follow", TIMEOUT)
 
 
-def probed_when_wanted() -> None:
-    """The agent observes the packets of a kind of socket soon after a job has the first socket of this kind."""
-    program = (
-        "import os, socket, time\n"
-        "a, b = socket.socketpair()\n"
-        "a.send(b'x')\n"
-        "print(os.getpid(), flush=True)\n"
-        "time.sleep(3600)"
-    )
-    with agent(sensors=True), spawned("ctl", "run", "--job", "first", "--", "python3", "-c", program) as job:
-        assert job.stdout is not None
-        tid = int(job.stdout.readline())
-
-        def rec() -> int:
-            return sum(row["rec"] or 0 for row in asked("tasks") if row["tid"] == tid)
-
-        ktap.until(lambda: rec() == 1, "the message that it has not read is seen")
-
-
 if __name__ == "__main__":
-    ktap.run(sensors_live, no_compiler_is_waited_for, probed_when_wanted)
+    ktap.run(sensors_live, no_compiler_is_waited_for)

@@ -5,18 +5,20 @@ safe."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ctl.kernel import sysinfo
 from ctl.kernel.cgroups import PARENT, JobCgroups
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl
-from tests.kselftest.node import spawned
+from tests.kselftest.node import room, spawned
 
 _EPOCH_S = 2.0
+_ROOM: Final = 240 << 20  # bytes: the agent is a small part of it, and it is exchanged in seconds
 
 
 def _needs_swap() -> None:
@@ -48,21 +50,21 @@ def _paged(seconds: float, pages: int = 0) -> float:
 def larger_is_stopped_and_goes_on() -> None:
     """The job with the largest RMS stops, its memory goes out, the other pages less; it goes on without the user."""
     _needs_swap()
-    groups, available = JobCgroups(), sysinfo.meminfo()["MemAvailable"]
-    # so different that the larger has more resident while both page; more than 1.3 times, and swap could not take it
-    small, large = available * 35 // 100, available * 90 // 100
-    with (
-        agent(f"epoch_ms={_EPOCH_S * 1000:.0f}", "local_user=off", policy="poly"),
-        spawned(*_job("small", small)),
-        spawned(*_job("large", large)),
-    ):
+    groups = JobCgroups()
+    with room(_ROOM) as available, contextlib.ExitStack() as stack:
+        # so different that the larger has more resident while both page; with more, swap could not take it
+        small, large = available * 35 // 100, available * 90 // 100
+        knobs = f"epoch_ms={_EPOCH_S * 1000:.0f}", "local_user=off", f"memory_mb={_ROOM >> 20}"
+        stack.enter_context(agent(*knobs, policy="poly"))
+        stack.enter_context(spawned(*_job("small", small)))
+        stack.enter_context(spawned(*_job("large", large)))
         ktap.until(lambda: sum(map(sum, map(groups.memory, groups.jids()))) > 0.95 * (small + large), "they grew", 120)
         # in bursts: while the one that pages less has the CPU, none may come back for seconds
         before = _paged(2 * _EPOCH_S, pages=2000)
         ktap.note(f"{before:.0f} pages/s read from swap with both running")
         ktap.expect(_contract()["memory"]["stopped"], [], "stopped, with nobody there")
         low = int((PARENT / "memory.low").read_text())
-        ktap.expect(low, sysinfo.meminfo()["MemTotal"] // 2 // 4096 * 4096, "protected for jobs")
+        ktap.expect(low, _ROOM // 2, "protected for jobs")
         # now: on a slow host it is stopped, and what swap has room for gone, before the command returns
         resident = groups.memory("large")[0]
         began = time.monotonic()
@@ -79,6 +81,9 @@ def larger_is_stopped_and_goes_on() -> None:
         ctl("set", "local_user=off")
         ktap.until(lambda: (PARENT / "large" / "cgroup.freeze").read_text() == "0\n", "the larger goes on", 30)
         ktap.until(lambda: (PARENT / "memory.high").read_text() == "max\n", "nor are jobs held to a limit", 30)
+        ctl("set", "memory_mb=0")
+        half = sysinfo.meminfo()["MemTotal"] // 2 // 4096 * 4096
+        ktap.until(lambda: (PARENT / "memory.low").read_text() == f"{half}\n", "half of all memory is protected", 30)
         ctl("set", "memory_mb=96")
         ktap.until(lambda: (PARENT / "memory.low").read_text() == f"{48 << 20}\n", "half of 96 MB is protected", 30)
 
@@ -86,10 +91,13 @@ def larger_is_stopped_and_goes_on() -> None:
 def pool_is_guaranteed() -> None:
     """A job within its pool keeps its pages, though it sleeps and local tasks need more than all other memory."""
     _needs_swap()
-    groups, available = JobCgroups(), sysinfo.meminfo()["MemAvailable"]
-    size = available // 4
-    holder = (sys.executable, "-c", f"import time; m = bytearray(b'x') * {size}; time.sleep(1000)")
-    with agent("local_user=off", "epoch_ms=300", policy="poly"), spawned("ctl", "run", "--job", "kept", "--", *holder):
+    groups = JobCgroups()
+    with room(_ROOM) as available, contextlib.ExitStack() as stack:
+        size = available // 4
+        holder = (sys.executable, "-c", f"import time; m = bytearray(b'x') * {size}; time.sleep(1000)")
+        knobs = "local_user=off", "epoch_ms=300", f"memory_mb={_ROOM >> 20}"
+        stack.enter_context(agent(*knobs, policy="poly"))
+        stack.enter_context(spawned("ctl", "run", "--job", "kept", "--", *holder))
         ktap.until(lambda: "kept" in groups.jids() and groups.memory("kept")[0] > size, "it has its memory", 30)
         ktap.until(lambda: int((PARENT / "kept" / "memory.min").read_text()) > size, "it is guaranteed", 20)
         out = sysinfo.vmstat()["pswpout"]
@@ -99,10 +107,9 @@ def pool_is_guaranteed() -> None:
             swapped = groups.memory("kept")[1]
         ktap.note(f"{swapped >> 20} of {size >> 20} MiB are on swap")
         ktap.expect(swapped < size // 20, True, "nearly nothing of it is")
-        total = sysinfo.meminfo()["MemTotal"]
         ctl("set", "share_l=1")
-        ktap.until(lambda: int((PARENT / "memory.low").read_text()) > total * 0.99, "all memory is the jobs'", 20)
-        sure = total // 2 // 4096 * 4096
+        ktap.until(lambda: int((PARENT / "memory.low").read_text()) > _ROOM * 0.99, "all memory is the jobs'", 20)
+        sure = _ROOM // 2
         ktap.expect(int((PARENT / "memory.min").read_text()), sure, "but of half of it only what is out of reach")
 
 

@@ -20,7 +20,7 @@ from tests.kselftest.node import insertions, job, loaded, spawned
 
 _ONE = 1 << constant("MES_SHIFT")
 _QUANTUM_MS = 40  # ten ticks of the kernel, which ends quanta at ticks
-_SECONDS = 4.0
+_SECONDS = ktap.at_length(4.0, 2.0)
 
 
 def _share(scheduler: Scheduler, *others: Path) -> float:

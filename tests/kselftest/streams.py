@@ -8,6 +8,7 @@ import contextlib
 import json
 import socket
 import time
+from typing import Any
 
 from ctl import protocol
 from tests.kselftest import ktap
@@ -15,10 +16,14 @@ from tests.kselftest.command import agent, asked, ctl
 from tests.kselftest.node import spawned
 
 
+def _hogs() -> contextlib.AbstractContextManager[Any]:
+    """Four of a job, on one CPU: the other one is for readers."""
+    return spawned("taskset", "1", "ctl", "run", "--job", "h", "--", ktap.program("hog"), "4")
+
+
 def decisions_are_traced() -> None:
     """Trace gives the requested number of decisions, as JSON and as records."""
-    hog = ktap.program("hog")
-    with agent("quantum_ms=5"), spawned("ctl", "run", "--job", "h", "--", hog, "4"):
+    with agent("quantum_ms=5"), _hogs():
         lines = ctl("trace", "--json", "--count", "200").splitlines()
         ktap.expect(len(lines), 200, "decisions printed")
         wanted = {"cpu", "rule", "overloaded", "task", "queue", "running", "position", "overtaken", "preempt", "cause"}
@@ -31,8 +36,7 @@ def decisions_are_traced() -> None:
 
 def slow_reader() -> None:
     """A client that reads nothing, and a client that sends half a line, delay no other client."""
-    hog = ktap.program("hog")
-    with agent("quantum_ms=1"), spawned("ctl", "run", "--job", "h", "--", hog, "4"), contextlib.ExitStack() as stack:
+    with agent("quantum_ms=1"), _hogs(), contextlib.ExitStack() as stack:
         for line in (protocol.encode_request("trace"), b'{"v":1', protocol.encode_request("follow")):
             lazy = stack.enter_context(socket.socket(socket.AF_UNIX))
             lazy.connect(str(protocol.SOCKET))

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* hog N [SECONDS]: N processes that only compute. */
+/*
+ * hog N [SECONDS]: N processes that only compute.
+ *
+ * The pause is for a machine whose CPUs are emulated in turns by one thread: a CPU that pauses ends its turn, so that a
+ * hog does not keep the host from running the tests on the other CPU. To the guest it computes all the time.
+ */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +21,9 @@ int main(int argc, char **argv)
 				alarm(atoi(argv[2]));
 			break;
 		}
-	for (;;)
-		;
+	for (;;) {
+		for (volatile int i = 0; i < 1000; i++)
+			;
+		__builtin_ia32_pause();
+	}
 }

@@ -175,7 +175,7 @@ def test_where_jobs_of_unknown_demands_go(policy: str) -> None:
     assert len(targets) == 4
 
 
-@pytest.mark.parametrize("policy", ["pf-rate", "worksize", "age", "combined"])
+@pytest.mark.parametrize("policy", ["pf-rate", pytest.param("worksize", marks=pytest.mark.long), "age", "combined"])
 def test_which_job_is_migrated(policy: str) -> None:
     engine, draw = load("loadshare"), random.Random(policy)
     params = fill(engine, policy, UNKNOWN.complete({}))

@@ -48,7 +48,10 @@ _DRAWS: dict[str, tuple[Callable[[random.Random], float], float]] = {  # a servi
 }
 
 
-@pytest.mark.parametrize("name", _DRAWS)
+_ALL = ["constant", *(pytest.param(name, marks=pytest.mark.long) for name in _DRAWS if name != "constant")]
+
+
+@pytest.mark.parametrize("name", _ALL)
 def test_short_slots_share_the_processor(name: str) -> None:
     """M/G/1-PS: E[T] = E[S] / (1 - rho) for every distribution, of the jobs drawn."""
     jobs = _poisson(0.5, 100_000, _DRAWS[name][0], 3)
@@ -57,7 +60,7 @@ def test_short_slots_share_the_processor(name: str) -> None:
     assert found == pytest.approx(service / (1 - rho), rel=0.01)
 
 
-@pytest.mark.parametrize("name", _DRAWS)
+@pytest.mark.parametrize("name", _ALL)
 def test_memory_for_one_is_first_come_first_served(name: str) -> None:
     """M/G/1: E[T] = E[S] + lambda E[S²] / (2 (1 - rho)), Pollaczek and Khinchine."""
     draw, square = _DRAWS[name]
@@ -66,6 +69,7 @@ def test_memory_for_one_is_first_come_first_served(name: str) -> None:
     assert found == pytest.approx(1 + 0.5 * square / (2 * (1 - 0.5)), rel=0.01)
 
 
+@pytest.mark.long
 def test_half_the_machine_each_is_two_machines() -> None:
     """Jobs of one process on two nodes, memory for one each: M/M/2."""
     jobs = _poisson(1.0, 400_000, lambda r: r.expovariate(1), 5)
