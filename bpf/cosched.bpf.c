@@ -199,13 +199,18 @@ out:
 		wake_idle_cpu(p, rq);
 }
 
-/* Take a task from a CPU where at least @least wait. */
+#define STEAL_LOOKS	16	/* CPUs that are asked in one dispatch; the next one goes on behind them */
+
+/* Take a task from a CPU where at least @least wait: the next CPUs first, which are near in most machines. */
 __noinline bool steal(s32 cpu, s32 least)
 {
-	u32 i, n = cfg.nr_cpus;
+	struct rq_ctx *rq = rq_of(cpu);
+	u32 others = cfg.nr_cpus - 1, i, at = rq->steal_at, looks = STEAL_LOOKS;
 
-	bpf_for(i, 1, n) {
-		s32 victim = (cpu + i) % n;
+	if (looks > others)
+		looks = others;
+	bpf_for(i, 0, looks) {
+		s32 victim = (cpu + 1 + (at + i) % others) % cfg.nr_cpus;
 
 		if (!rq_of(victim)->busy)
 			continue;
@@ -216,6 +221,10 @@ __noinline bool steal(s32 cpu, s32 least)
 		/* a quiet CPU: ask it to put its tasks where they can be taken */
 		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | victim) >= least)
 			scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | victim, 0);
+	}
+	if (looks < others) {
+		rq->steal_at = (at + looks) % others;
+		stats_of(cpu, knobs_now()->rule)[STAT_STEAL_BOUNDED]++;
 	}
 	return false;
 }

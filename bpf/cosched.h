@@ -299,11 +299,13 @@ struct exit_record {
 	X(CREDIT, credits, "insertions on sleeper credit")		\
 	X(MESSAGE, messages, "queued tasks re-inserted by a message")	\
 	X(MSG_LOST, messages_lost, "messages for queued tasks dropped, slots full")	\
+	X(FAR, messages_far, "messages for tasks too deep in a queue to be moved") \
 	X(BOUNDED, bounded, "walks ended by walk_max, tops denied by top_ms")	\
 	X(GAP, gaps, "key gaps exhausted")				\
 	X(RENUMBER, renumbers, "ready queues renumbered")		\
 	X(WAIT, waits, "quanta given up by tasks that poll for a message")	\
 	X(STEAL, steals, "tasks taken by an idle CPU")			\
+	X(STEAL_BOUNDED, steals_bounded, "searches for a task that ended before all CPUs were asked") \
 	X(DIRECT, directs, "tasks sent straight to a CPU, no queue")	\
 	X(MODE_PRED, mode_predictive, "insertions decided by mes or COM")	\
 	X(MODE_DYN, mode_dynamic, "insertions decided by received messages")	\

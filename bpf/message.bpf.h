@@ -2,6 +2,12 @@
 /*
  * Messages for tasks that wait in a ready queue (SDCA, Monito Alg. 2): told by
  * the socket, done by the dispatch of the task's CPU.
+ *
+ * Dispatch runs with the CPU's rq lock held and interrupts off, so its work is
+ * bounded, however long the queue is and however many messages came. A task is
+ * looked for among the last LOOKS of the queue only; one further ahead stays
+ * where it is, and is counted. One dispatch handles messages until it has looked
+ * at LOOKS tasks, and leaves the others to the next.
  */
 #ifndef MESSAGE_BPF_H
 #define MESSAGE_BPF_H
@@ -9,17 +15,18 @@
 #include "insert.bpf.h"
 #include "waiting.bpf.h"
 
-static __always_inline void move_queued(s32 cpu, u32 tid, u64 key)
-{
-	struct task_struct *q;
+#define MESSAGE_LOOKS	8	/* what a message costs beside its walk, in looks at a task */
 
-	bpf_for_each(scx_dsq, q, cpu, 0) {
-		if (q->pid != tid)
-			continue;
-		scx_bpf_dsq_move_set_vtime(&___it, key);
-		scx_bpf_dsq_move_vtime(&___it, q, cpu, 0);
-		break;
+/* Give the queued task @p another key. The iterator stands for its queue, and need not have come to it. */
+static __always_inline void move_queued(struct task_struct *p, s32 cpu, u64 key)
+{
+	struct bpf_iter_scx_dsq it;
+
+	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
+		scx_bpf_dsq_move_set_vtime(&it, key);
+		scx_bpf_dsq_move_vtime(&it, p, cpu, 0);
 	}
+	bpf_iter_scx_dsq_destroy(&it);
 }
 
 /* Let the queued task @p rise from its place. Returns whether it takes the CPU. */
@@ -41,6 +48,10 @@ __noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx _
 		tctx->in_order = 0;
 	} else if (plan == PLAN_WALK) {
 		walk_queue(cpu, tctx->job, p->pid);
+		if (!w->seen) {
+			stats_of(cpu, k->rule)[STAT_FAR]++;
+			return 0;
+		}
 		place_walked(rq, w, p->pid);
 	}
 	if (w->head)
@@ -48,7 +59,7 @@ __noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx _
 	count_insertion(w, stats_of(cpu, k->rule), plan);
 	stats_of(cpu, k->rule)[STAT_MESSAGE]++;
 	if (w->key != p->scx.dsq_vtime)
-		move_queued(cpu, p->pid, w->key);
+		move_queued(p, cpu, w->key);
 	if (k->trace)
 		record_end(cpu, preempt);
 	return preempt;
@@ -85,12 +96,19 @@ static __always_inline u64 rest_of_interrupted(const struct rq_ctx *rq, const st
 	return rest > 0 ? rest : 0;
 }
 
+/* @curr is to be interrupted: keep aside when its quantum ends. */
+static __always_inline void keep_rest(struct rq_ctx *rq, const struct task_struct *curr, u64 rest)
+{
+	rq->quantum_end = curr->se.sum_exec_runtime + rest;
+	rq->rest_tid = curr->pid;
+}
+
 /* Messages for queued tasks interrupted @prev. Returns whether it may go on with its quantum. */
 static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	u64 rest = rest_of_interrupted(rq, prev);
-	u32 w = rq->msg_w, tid;
+	u32 w = rq->msg_w, tid, looks = 0;
 	bool displaced = false;
 	int i;
 
@@ -101,19 +119,25 @@ static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 		rq->msg_r = w - MSG_SLOTS;
 	}
 	bpf_for(i, 0, MSG_SLOTS) {
-		if (rq->msg_r == w)
+		if (rq->msg_r == w || looks >= LOOKS)
 			break;
 		/* a slot that is counted but not written yet: its kick comes */
 		tid = __sync_lock_test_and_set(&rq->msg_tid[rq->msg_r & (MSG_SLOTS - 1)], 0);
 		if (!tid)
 			break;
 		rq->msg_r++;
+		rq->w.looked = 0;
 		if (reinsert(tid, cpu))
 			displaced = true;
+		looks += MESSAGE_LOOKS + rq->w.looked;
 	}
 	if (rest && displaced)
 		scx_bpf_task_set_slice(prev, 0);
 	rq->rest_tid = 0;
+	if (rest && !displaced && rq->msg_r != w && looks >= LOOKS) {
+		keep_rest(rq, prev, rest);
+		interrupt(cpu);	/* for the others; interrupts have their turn before */
+	}
 	return rest && !displaced;
 }
 
@@ -156,10 +180,8 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	slot = __sync_fetch_and_add(&rq->msg_w, 1);
 	rq->msg_tid[slot & (MSG_SLOTS - 1)] = tid;
 	curr = scx_bpf_cpu_curr(cpu);
-	if (curr && curr->scx.slice && is_queued_or_runs(curr)) {
-		rq->quantum_end = curr->se.sum_exec_runtime + curr->scx.slice;
-		rq->rest_tid = curr->pid;
-	}
+	if (curr && curr->scx.slice && is_queued_or_runs(curr))
+		keep_rest(rq, curr, curr->scx.slice);
 	interrupt(cpu);
 out:
 	bpf_task_release(p);

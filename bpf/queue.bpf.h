@@ -153,10 +153,13 @@ __noinline bool stays_behind_tail(s32 cpu)
 	return stays;
 }
 
+#define LOOKS	64	/* tasks looked at for messages in one dispatch */
+
 /*
  * insert_RQ's loop: from the tail on, pass who may be passed. With @from set,
- * the walk starts at that queued task instead (SDCA: it may only rise). @job is
- * that of the task that walks. Not static, see fill_obs().
+ * the walk starts at that queued task instead (SDCA: it may only rise); not seen
+ * among the last LOOKS, it has not begun. @job is that of the task that walks.
+ * Not static, see fill_obs().
  */
 __noinline int walk_queue(s32 cpu, u64 job, u32 from)
 {
@@ -175,9 +178,12 @@ __noinline int walk_queue(s32 cpu, u64 job, u32 from)
 			if (q->pid == from) {
 				w->seen = 1;
 				w->behind = q->scx.dsq_vtime;
+			} else if (++w->looked == LOOKS) {
+				break;
 			}
 			continue;
 		}
+		w->looked++;
 		qctx = ctx_of(q);
 		if (!qctx)
 			continue;

@@ -23,6 +23,7 @@ struct placing {
 	u64			limit;		/* the key behind it, exclusive */
 	u64			ahead, behind;	/* keys where the walk ended */
 	u32			passed;
+	u32			looked;		/* tasks that the walk has come to, from the tail */
 	u32			tid;
 	u8			with_obs;
 	u8			has_running;
@@ -53,6 +54,7 @@ struct rq_ctx {
 	u32	renumber;	/* a gap is exhausted */
 	u32	busy;		/* counted in nr_busy */
 	u32	ordered;	/* the vtime queue is in use: not quiet */
+	u32	steal_at;	/* how many CPUs further on the next search for a task begins */
 	u32	inactive;	/* the CPU goes offline, is, or comes */
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
 	u32	behind_tid;

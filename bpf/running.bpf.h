@@ -15,15 +15,16 @@ static __always_inline bool is_percpu_kthread(const struct task_struct *p)
 }
 
 /*
- * Does p go ahead of everything? Under prio every kernel thread does that wakes:
- * jobs need its work (RCU, write-back), and it belongs to no local user. A kernel
- * thread that uses up its quantum is like local tasks until it sleeps.
+ * Does p go ahead of everything? Kernel threads of one CPU do when they wake, and
+ * under prio all kernel threads: jobs need their work (RCU, write-back), and they
+ * belong to no local user. A kernel thread that uses up its quantum is like local
+ * tasks until it sleeps: ahead of them, it had two turns for each of theirs.
  */
 static __always_inline bool is_ahead_of_all(const struct task_struct *p, const struct knobs *k,
 					    bool woke)
 {
-	return is_percpu_kthread(p) ||
-	       (woke && (p->flags & PF_KTHREAD) && any_parallel(k) && rule_has(k->rule, R_BY_CLASS));
+	return woke && (is_percpu_kthread(p) ||
+			((p->flags & PF_KTHREAD) && any_parallel(k) && rule_has(k->rule, R_BY_CLASS)));
 }
 
 /* RQ[0] of @cpu: our task that runs there and is not on its way out, else NULL. */
@@ -125,7 +126,7 @@ static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s
 	insert(p, rq, cpu, slice, rq->resume_key, enq_flags);
 }
 
-/* A kthread that is_ahead_of_all(). If it woke, the running task comes back to the head of the queue. */
+/* A kthread that is_ahead_of_all(). The running task comes back to the head of the queue. */
 __noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 enq_flags)
 {
 	const struct knobs *k = knobs_now();
@@ -134,10 +135,6 @@ __noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 
 	struct task_ctx *cctx;
 
 	stats_of(cpu, k->rule)[STAT_DIRECT]++;
-	if (!(enq_flags & SCX_ENQ_WAKEUP)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, k->quantum_ns, enq_flags | SCX_ENQ_HEAD);
-		return 0;
-	}
 	curr = running_on(cpu, &cctx);
 	if (curr && curr->pid != p->pid) {
 		struct task_struct *head = scx_bpf_dsq_peek(cpu);

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ctl.errors import CoschedError
+from ctl.errors import USAGE, CoschedError
 from ctl.kernel import layout, sysinfo
 from ctl.kernel.btf import Btf, vmlinux
 from ctl.kernel.joins import Joins
@@ -331,9 +331,16 @@ def _configure(
     opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int, watchdog_ms: int, partial: bool
 ) -> None:
     """Set the values that are constant once loaded."""
+    cpus, most = sysinfo.possible_cpus(), constant("MAX_CPUS")
+    if cpus > most:
+        raise CoschedError(
+            f"this machine may have {cpus} CPUs, the scheduler is built for {most}: raise MAX_CPUS in bpf/cosched.h to "
+            "a power of two, and compile it again",
+            USAGE,
+        )
     config: Any = _initial(opened, ".rodata.config", "struct config")
     config.jobs_cgid, config.jobs_level = jobs_cgid, jobs_level
-    config.nr_cpus, config.key_shift = sysinfo.possible_cpus(), key_shift
+    config.nr_cpus, config.key_shift = cpus, key_shift
     config.watchdog_ms, config.partial = watchdog_ms, partial
 
 
