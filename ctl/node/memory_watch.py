@@ -24,6 +24,16 @@ class MemoryWatch:
 
     def check(self) -> None:
         """Take a sample and decide. Come back later: sooner while memory is short or a first rate is wanted."""
+        soon = True
+        try:
+            soon = self._decide()
+        finally:  # an error is logged, and does not end the checks
+            if self._recheck is None:
+                pause = overload.CHECK_EVERY if soon else overload.IDLE_CHECK_EVERY
+                self._recheck = asyncio.get_running_loop().call_later(pause, self._check_again)
+
+    def _decide(self) -> bool:
+        """Take a sample and decide; whether to come back soon."""
         before = self.state
         self.state = overload.decide(before, overload.take_sample())
         if self.state.overloaded != before.overloaded:
@@ -31,10 +41,7 @@ class MemoryWatch:
             state = "overloaded" if self.state.overloaded else "no longer overloaded"
             self._tell("overload", f"{state}: {self.state.why}", verdict=self.state.overloaded)
         first = self.state.last is not before.last and self.state.refaults_s is None
-        if self._recheck is None:
-            soon = first or overload.restless(self.state)
-            pause = overload.CHECK_EVERY if soon else overload.IDLE_CHECK_EVERY
-            self._recheck = asyncio.get_running_loop().call_later(pause, self._check_again)
+        return first or overload.restless(self.state)
 
     def look(self) -> None:
         """Take a new sample for a reader if the last sample is old."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import logging
 import os
@@ -289,6 +290,8 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
                 took = time.monotonic() - began
                 ready({**answer, "pid": os.getpid(), "enabled_s": enabled, "ready_s": took})
 
+            gc.collect()
+            gc.freeze()  # the modules stay for good: no collection in the loop walks them again
             for refused in filter(None, (before_all_others(), stay_in_memory())):
                 _log.warning("the agent: %s", refused)
 
