@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -32,22 +33,37 @@ def settings(function: F) -> F:
 
 
 class Group(click.Group):
-    """Commands in the order of their declaration; a mistyped name is answered with similar names."""
+    """Commands in the order of their declaration; a mistyped name is answered with similar names.
+
+    `places`: commands that are imported when they are wanted, each by "module:name".
+    """
+
+    def __init__(self, *arguments: Any, places: Mapping[str, str] | None = None, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._places = dict(places or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, as declared."""
-        return list(self.commands)
+        return [*self._places, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported now if it was not yet; None if there is none."""
+        if place := self._places.get(cmd_name):
+            module, _, name = place.partition(":")
+            command: click.Command = getattr(importlib.import_module(module), name)
+            return command
+        return super().get_command(ctx, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command; a usage error with suggestions if there is none."""
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in self.commands:
+        name, names = args[0] if args else "", self.list_commands(ctx)
+        if name and not name.startswith("-") and name not in names:
             import difflib
 
-            near = difflib.get_close_matches(name, self.commands, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(self.commands)}"
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}"
             raise click.UsageError(f"there is no command {name!r}: {hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
+from ctl import protocol as _protocol  # noqa: F401  # these are imported here, before the forks
+from ctl.cli import cluster, control, jobs, watch  # noqa: F401
 from ctl.cli.main import main
 from tests.kselftest import ktap
 from tests.kselftest.node import spawned

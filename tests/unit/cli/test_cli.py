@@ -10,13 +10,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from ctl import policy
 from ctl.cli.main import cli, main
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = sorted(cli.commands)
+_CONTEXT = click.Context(cli)
+COMMANDS = sorted(cli.list_commands(_CONTEXT))
 
 
 Ctl = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -75,7 +77,8 @@ def test_the_contract_of_commands() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_an_example(name: str) -> None:
-    command = cli.commands[name]
+    command = cli.get_command(_CONTEXT, name)
+    assert command
     assert command.help is not None
     assert "Example" in command.help
     assert f"ctl {name}" in command.help
@@ -83,7 +86,8 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "cluster", "sim"}))
 def test_every_command_that_prints_has_json(name: str) -> None:
-    assert any("--json" in option.opts for option in cli.commands[name].params)
+    command = cli.get_command(_CONTEXT, name)
+    assert command and any("--json" in option.opts for option in command.params)
 
 
 def test_help_exits_0(ctl: Ctl) -> None:
@@ -228,7 +232,7 @@ def test_status_tells_that_an_agent_was_killed(ctl: Ctl, tmp_path: Path) -> None
 
 def test_load_needs_root(tmp_path: Path) -> None:
     drop = "os.setuid(65534)" if os.geteuid() == 0 else "pass"  # after the imports: nobody may not read root's files
-    imports = "import os, sys, ctl.process.daemon; from ctl.cli.main import main"
+    imports = "import os, sys, ctl.cli.control, ctl.process.daemon; from ctl.cli.main import main"
     code = f"{imports}; {drop}; sys.exit(main(['load', '--policy', 'csm']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COSCHED_RUN_DIR": str(tmp_path / "run")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)

@@ -90,7 +90,7 @@ def test_a_wrong_request_is_told_what_is_known(arguments: tuple[str, ...], says:
 
 
 def test_the_commands_of_a_node_need_neither_numpy_nor_matplotlib_nor_the_engine() -> None:
-    code = "import sys, ctl.cli.main\n"
+    code = "import sys, ctl.cli.cluster, ctl.cli.control, ctl.cli.jobs, ctl.cli.main, ctl.cli.watch\n"
     code += "print(sorted({'numpy', 'matplotlib', 'cffi', 'sqlite3', 'rich'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

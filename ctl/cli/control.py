@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl load`, `agent`, `unload`, `switch`, `get`, `set`, `policies`: the scheduler and its settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ctl import policy
+from ctl.cli.common import JSON, emit, settings, table
+from ctl.policy import values as knob_values
+
+__all__ = ["agent", "get", "load", "policies", "set_", "switch", "unload"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_SHOWN = 5  # CPU limits that `ctl load` names
+
+
+def policy_option(required: bool) -> Callable[[F], F]:
+    """--policy P, --set KNOB=VALUE."""
+
+    def add(function: F) -> F:
+        option = click.option(
+            "--policy",
+            "-p",
+            "name",
+            metavar="POLICY",
+            required=required,
+            default=None if required else policy.DEFAULT_POLICY,
+            show_default=not required,
+            help="how the ready queues are ordered; `ctl policies` lists them",
+        )
+        return option(settings(function))
+
+    return add
+
+
+def _options(name: str, assignments: tuple[str, ...]) -> Any:
+    """The checked settings for a new agent. Raises CoschedError (status 2)."""
+    from ctl.process.daemon import Options
+
+    row, values = policy.find_policy(name), knob_values.parse_assignments(assignments)
+    policy.check_contract(row, values)
+    return Options(row.name, values)
+
+
+def _voided(limits: list[str]) -> str:
+    """What contract=queue costs others, and the way out."""
+    more = f" and {len(limits) - _SHOWN} more" if len(limits) > _SHOWN else ""
+    return (
+        f"these CPU limits do not hold meanwhile: {'; '.join(limits[:_SHOWN])}{more}. "
+        "`ctl load --set contract=class` keeps them"
+    )
+
+
+_COMPILED_S = 120.0  # loading the compiler holds Python's lock: an emulated agent is mute for seconds
+
+
+def _sensors_ready() -> str:
+    """Wait until the agent's sensors have started, or failed to; returns their state."""
+    from ctl.protocol import Client
+
+    with Client(timeout=_COMPILED_S) as agent:
+        while (state := agent.call("status")["sensors"]["state"]) == "starting":
+            time.sleep(0.1)
+    return str(state)
+
+
+@click.command()
+@policy_option(required=True)
+@click.option("--wait", is_flag=True, help="return when all sensors observe")
+@JSON
+def load(name: str, assignments: tuple[str, ...], wait: bool, as_json: bool) -> None:
+    """Load the in-kernel scheduler and start its agent.
+
+    Returns when the kernel runs the scheduler and sockets are observed. Page faults and user input follow a second or
+    two later: --wait waits for them, and `ctl status` shows the state; --set sensors=off leaves all three out. After a
+    failure the kernel is on its own scheduler, and the error names the reason.
+
+    \b
+    Examples:
+      ctl load --policy csm
+      ctl load --policy csm --set mno=4 --set quantum_ms=10
+      ctl load --policy rr --set sensors=off
+    """
+    from ctl.process.daemon import start
+
+    answer = start(_options(name, assignments))
+    if wait:
+        answer["sensors"] = _sensors_ready()
+
+    def people() -> None:
+        click.echo(
+            f"policy {answer['policy']} (rule {answer['rule']}) enabled after {answer['enabled_s']:.2f} s, "
+            f"ready after {answer['ready_s']:.2f} s; sensors {answer['sensors']}, agent pid {answer['pid']}"
+        )
+        if answer["voided"]:
+            click.echo(_voided(answer["voided"]))
+
+    emit(answer, as_json, people)
+
+
+@click.command()
+@policy_option(required=False)
+def agent(name: str, assignments: tuple[str, ...]) -> int:
+    """Run the agent in the foreground, for a service manager.
+
+    Loads the scheduler, tells the service manager (sd_notify), and unloads it on SIGTERM.
+
+    \b
+    Example:
+      ctl agent --policy csm --set mno=4
+    """
+    from ctl.process.daemon import foreground
+
+    return foreground(_options(name, assignments))
+
+
+@click.command()
+@JSON
+def unload(as_json: bool) -> None:
+    """Unload the scheduler and end its agent. Jobs run on under the kernel's own scheduler.
+
+    Ends an agent by force if it does not answer, and cleans up after a killed agent.
+
+    \b
+    Example:
+      ctl unload
+    """
+    from ctl.process.daemon import stop
+
+    stop()
+    emit({"loaded": False}, as_json, lambda: click.echo("unloaded: the kernel is back on its own scheduler"))
+
+
+@click.command()
+@click.argument("name", metavar="POLICY")
+@settings
+@JSON
+def switch(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
+    """Change the policy of the running scheduler. The kernel's own scheduler never runs meanwhile.
+
+    \b
+    Examples:
+      ctl switch rr
+      ctl switch csm-bounded --set mno=8
+    """
+    row = policy.find_policy(name)
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
+    from ctl.protocol import Client
+
+    with Client() as connection:
+        answer = connection.call("switch", policy=row.name, knobs=values)
+    emit(answer, as_json, lambda: click.echo(f"policy {answer['policy']} (rule {answer['rule']})"))
+
+
+@click.command()
+@click.argument("knob", required=False)
+@JSON
+def get(knob: str | None, as_json: bool) -> None:
+    """Print the value of a knob, or of all knobs.
+
+    \b
+    Examples:
+      ctl get mno
+      ctl get --json
+    """
+    if knob is not None:
+        policy.find_knob(knob)
+    from ctl.protocol import Client
+
+    with Client() as connection:
+        values: dict[str, Any] = connection.call("get")
+    if knob is not None:
+        emit({knob: values[knob]}, as_json, lambda: click.echo(_word(values[knob])))
+        return
+    rows = [(name, _word(value), policy.KNOBS[name].unit) for name, value in values.items()]
+    emit(values, as_json, lambda: table(("knob", "value", "unit"), rows, right=("value",)))
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@click.command("set")
+@click.argument("assignments", metavar="KNOB=VALUE…", nargs=-1, required=True)
+@JSON
+def set_(assignments: tuple[str, ...], as_json: bool) -> None:
+    """Change knobs of the running scheduler, all in one step. If a value is wrong, no knob changes.
+
+    \b
+    Examples:
+      ctl set mno=4
+      ctl set mnol=2 mnod=20 overload=on
+    """
+    values = knob_values.parse_assignments(assignments)
+    knob_values.check_live(values)
+    from ctl.protocol import Client
+
+    with Client() as connection:
+        now: dict[str, Any] = connection.call("set", knobs=values)
+    changed = {name: now[name] for name in values}
+    emit(now, as_json, lambda: click.echo(", ".join(f"{k} = {_word(v)}" for k, v in changed.items())))
+
+
+@click.command()
+@JSON
+def policies(as_json: bool) -> None:
+    """List the policies, and the knobs with range and default.
+
+    \b
+    Example:
+      ctl policies
+    """
+    columns = ("name", "rule", "meaning", "modules", "contracts", "reference")
+    rows = [
+        (p.name, p.rule, p.meaning, knob_values.modules(p), ", ".join(policy.contracts(p)), p.reference)
+        for p in policy.POLICIES.values()
+    ]
+    knobs = [(k.name, k.range, _word(k.default), k.meaning, k.reference) for k in policy.KNOBS.values()]
+    everything = {
+        "policies": [dict(zip(columns, row, strict=True)) for row in rows],
+        "knobs": [
+            {
+                "name": k.name,
+                "range": k.range,
+                "unit": k.unit,
+                "default": k.default,
+                "live": k.live,
+                "meaning": k.meaning,
+                "reference": k.reference,
+            }
+            for k in policy.KNOBS.values()
+        ],
+    }
+
+    def people() -> None:
+        table(("policy", "insert rule", "order of the ready queue", "modules", "contracts", "source"), rows)
+        click.echo()
+        table(("knob", "allowed", "default", "meaning", "source"), knobs)
+
+    emit(everything, as_json, people)
