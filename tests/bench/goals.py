@@ -56,7 +56,8 @@ def _growth(part: Results) -> list[Results]:
 
 
 def _longest(results: Results) -> list[Results]:
-    """The kernel's do_enqueue_task is one insertion as a whole: our program and the insertion into the queue."""
+    """The kernel's do_enqueue_task is one insertion as a whole: our program and the insertion into the queue. Its
+    pick_task_scx has our dispatch, which re-inserts tasks for which messages came."""
     found = []
     for scheduler, title in (("csm", "sensors off"), ("csm-sensors", "sensors on")):
         loads = results["instructions"].get("by", {}).get(scheduler, {})
@@ -64,6 +65,9 @@ def _longest(results: Results) -> list[Results]:
             if "do_enqueue_task" in rows:
                 longest = rows["do_enqueue_task"]["max_ns"] / 1000
                 found.append(_verdict(f"csm, {title}, longest insertion: {load}", longest, 20.0, "µs"))
+            if load.startswith("receivers") and "pick_task_scx" in rows:
+                longest = rows["pick_task_scx"]["max_ns"] / 1000
+                found.append(_verdict(f"csm, {title}, longest dispatch: {load}", longest, 25.0, "µs"))
     return found
 
 

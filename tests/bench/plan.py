@@ -169,9 +169,11 @@ INSN_LOADS = (
     Load("switch-1024-job", ("{dir}/yield", "1024", "20000", "{job}"), job=True),
     Load("pingpong-pipe", ("{dir}/pingpong", "pipe", "5000")),
     # A local sleeper among 1,024 hogs of a job, and messages among 1,024 yielding tasks of the same job: the two
-    # ways to the longest insertion. Under the others the sleeper would wait for 1,024 quanta.
+    # ways to the longest insertion. Under the others the sleeper would wait for 1,024 quanta. Messages for all of 1,024
+    # queued tasks: the longest dispatch.
     Load("sleeper-1024-job", ("{dir}/latency", "5000", "200", "3", "1024", "{job}"), job=True, only=_OURS),
     Load("messages-1024-job", ("{dir}/crowd", "1024", "200", "{job}"), job=True, only=_OURS),
+    Load("receivers-1024-job", ("{dir}/receivers", "1024", "4", "{job}"), job=True, only=_OURS),
 )
 
 _SENSORS = ("faults", "sockets", "sockets-all", "sockets-kprobe", "input")
