@@ -76,6 +76,25 @@ static __always_inline void fill_task(struct rq_task *t, const struct task_struc
 		t->flt = fault_probability(p);
 }
 
+/* Does p have a mes of its own? While it waits for a message, mes stays as it is. */
+static __always_inline bool has_mes(const struct task_ctx *tctx, const struct knobs *k)
+{
+	return (tctx->job || k->classify == CLASSIFY_MES) && !tctx->waiting;
+}
+
+/* p goes to an idle CPU and not through RQ: mes of this turn (CSM eq. 2). */
+static __always_inline void update_mes(const struct task_struct *p, struct task_ctx *tctx,
+				       const struct knobs *k)
+{
+	u32 tid = p->pid;
+	struct obs *o;
+
+	if (!has_mes(tctx, k))
+		return;
+	o = k->sensors ? bpf_map_lookup_elem(&obs, &tid) : NULL;
+	tctx->mes = mes_update(tctx->mes, o ? obs_com(o) : 0, k->p);
+}
+
 static __always_inline void fill_env(struct insert_env *env, const struct knobs *k, u32 cause)
 {
 	env->rule = k->rule;

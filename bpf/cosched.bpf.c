@@ -81,8 +81,10 @@ s32 SCX_OP(cosched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 		const struct knobs *k = knobs_now();
 		struct task_ctx *tctx = any_parallel(k) ? ctx_of(p) : NULL;
 
-		if (tctx)
+		if (tctx) {
 			begin_turn(tctx);
+			update_mes(p, tctx, k);
+		}
 		stats_of(cpu, k->rule)[STAT_DIRECT]++;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), 0);
 	}
@@ -163,9 +165,9 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *tctx, 
 
 void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	const struct knobs *k = knobs_now();
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = begin_decision(rq);
 	bool woke = enq_flags & SCX_ENQ_WAKEUP, quiet = is_quiet(rq, k);
 	struct task_ctx *tctx;
 	u64 rest;
@@ -215,7 +217,7 @@ __noinline bool steal(s32 cpu, s32 least)
 		if (!rq_of(victim)->busy)
 			continue;
 		if (scx_bpf_dsq_nr_queued(victim) >= least && scx_bpf_dsq_move_to_local(victim)) {
-			stats_of(cpu, knobs_now()->rule)[STAT_STEAL]++;
+			stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL]++;
 			return true;
 		}
 		/* a quiet CPU: ask it to put its tasks where they can be taken */
@@ -224,15 +226,15 @@ __noinline bool steal(s32 cpu, s32 least)
 	}
 	if (looks < others) {
 		rq->steal_at = (at + looks) % others;
-		stats_of(cpu, knobs_now()->rule)[STAT_STEAL_BOUNDED]++;
+		stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL_BOUNDED]++;
 	}
 	return false;
 }
 
 void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = begin_decision(rq);
 
 	/* a displaced task comes here first; if another does, it blocked before it could be put back */
 	if (rq->resume_tid && !(prev && prev->pid == rq->resume_tid && is_queued_or_runs(prev)))

@@ -23,7 +23,7 @@ static __always_inline struct placing *prepare(struct task_struct *p, struct tas
 	w->has_running = w->head = w->bounded = w->gap = 0;
 	w->dry = dry;
 	fill_task(&w->h, p, tctx, k, k->sensors);
-	if ((tctx->job || k->classify == CLASSIFY_MES) && !tctx->waiting) {
+	if (has_mes(tctx, k)) {
 		w->h.mes = mes_update(tctx->mes, w->h.com, k->p);
 		if (!dry)
 			tctx->mes = w->h.mes;
@@ -81,8 +81,8 @@ static __always_inline enum insert_plan make_plan(struct task_struct *p, struct 
 __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
 			 s32 cpu, u32 cause, u64 enq_flags)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct placing *w;
 	enum insert_plan plan;
 	bool preempt = false;
@@ -149,8 +149,8 @@ static __always_inline bool walks_to_head(struct task_struct *prev, struct task_
 __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx *tctx __arg_nonnull,
 			 s32 cpu)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct placing *w;
 	enum insert_plan plan;
 

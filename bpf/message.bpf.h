@@ -32,8 +32,8 @@ static __always_inline void move_queued(struct task_struct *p, s32 cpu, u64 key)
 /* Let the queued task @p rise from its place. Returns whether it takes the CPU. */
 __noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull, s32 cpu)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct placing *w;
 	enum insert_plan plan;
 	bool preempt = false;
@@ -78,7 +78,7 @@ __noinline int reinsert(u32 tid, s32 cpu)
 	if (tctx) {
 		tctx->msg_pending = 0;
 		tctx->waiting = 0;
-		if (in_ready_queue(p) && scx_bpf_task_cpu(p) == cpu && is_parallel(tctx, knobs_now()))
+		if (in_ready_queue(p) && scx_bpf_task_cpu(p) == cpu && is_parallel(tctx, knobs_of(rq_of(cpu))))
 			preempt = rise(p, tctx, cpu);
 	}
 	bpf_task_release(p);
@@ -115,7 +115,7 @@ static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 	if (rest)
 		scx_bpf_task_set_slice(prev, rest);
 	if (w - rq->msg_r > MSG_SLOTS) {
-		stats_of(cpu, knobs_now()->rule)[STAT_MSG_LOST] += w - rq->msg_r - MSG_SLOTS;
+		stats_of(cpu, knobs_of(rq)->rule)[STAT_MSG_LOST] += w - rq->msg_r - MSG_SLOTS;
 		rq->msg_r = w - MSG_SLOTS;
 	}
 	bpf_for(i, 0, MSG_SLOTS) {

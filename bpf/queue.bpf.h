@@ -81,8 +81,11 @@ static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, 
 		rq->credit_limit = w->key;
 }
 
-/* The task @tid, if it still waits under @key. To be released. */
-static __always_inline struct task_struct *queued_under(u32 tid, u64 key)
+/*
+ * The task @tid, if it still waits here under @key: stolen, it may wait on another
+ * CPU, whose keys mean nothing here. To be released.
+ */
+static __always_inline struct task_struct *queued_under(u32 tid, u64 key, s32 cpu)
 {
 	struct task_struct *q;
 
@@ -91,7 +94,7 @@ static __always_inline struct task_struct *queued_under(u32 tid, u64 key)
 	q = bpf_task_from_pid(tid);
 	if (!q)
 		return NULL;
-	if (in_ready_queue(q) && q->scx.dsq_vtime == key)
+	if (in_ready_queue(q) && q->scx.dsq_vtime == key && scx_bpf_task_cpu(q) == cpu)
 		return q;
 	bpf_task_release(q);
 	return NULL;
@@ -104,7 +107,7 @@ static __always_inline struct task_struct *queued_under(u32 tid, u64 key)
  */
 static __always_inline void place_credit(struct rq_ctx *rq, struct placing *w, s32 cpu)
 {
-	struct task_struct *last = queued_under(rq->credit_tid, rq->credit_key);
+	struct task_struct *last = queued_under(rq->credit_tid, rq->credit_key, cpu);
 	struct task_ctx *lctx;
 	bool credited = false;
 
@@ -134,10 +137,10 @@ static __always_inline void note_credit(struct rq_ctx *rq, const struct placing 
 /* Most insertions overtake nobody: ask the tail alone before starting a walk. */
 __noinline bool stays_behind_tail(s32 cpu)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct placing *w = &rq->w;
-	struct task_struct *q = queued_under(rq->tail_tid, rq->tail_key);
+	struct task_struct *q = queued_under(rq->tail_tid, rq->tail_key, cpu);
 	struct task_ctx *qctx;
 	bool stays = false;
 
@@ -163,8 +166,8 @@ __noinline bool stays_behind_tail(s32 cpu)
  */
 __noinline int walk_queue(s32 cpu, u64 job, u32 from)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct placing *w = &rq->w;
 	u64 *st = stats_of(cpu, k->rule);
 	struct task_struct *q;
@@ -246,7 +249,7 @@ __noinline int renumber_queue(s32 cpu)
 	}
 	rq->tail_key = key;
 	rq->renumber = 0;
-	stats_of(cpu, knobs_now()->rule)[STAT_RENUMBER]++;
+	stats_of(cpu, knobs_of(rq)->rule)[STAT_RENUMBER]++;
 	return 0;
 }
 

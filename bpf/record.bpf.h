@@ -33,9 +33,8 @@ static __always_inline void record_task(struct trace_task *out, const struct tas
  * its tasks are filled in. *nr is in map memory, where the verifier does not
  * follow its value (each would be a state of the loop).
  */
-static __noinline int record_queue(struct trace_task *out, u32 *nr, s32 cpu)
+static __noinline int record_queue(struct trace_task *out, u32 *nr, s32 cpu, const struct knobs *k)
 {
-	const struct knobs *k = knobs_now();
 	struct task_struct *q;
 	struct task_ctx *qctx;
 
@@ -62,7 +61,7 @@ __noinline int record_begin(s32 cpu, u32 from)
 	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
 	if (!rec)
 		return 0;
-	record_queue(rec->queue, &rec->nr, cpu);
+	record_queue(rec->queue, &rec->nr, cpu, knobs_of(rq_of(cpu)));
 	rec->flags = rec->nr > MAX_TRACE ? DEC_TRUNCATED : 0;
 	rec->nr_overtaken = 0;
 	rec->from = rec->nr;
@@ -179,7 +178,7 @@ static __always_inline void record_output(struct decision *rec, struct rq_ctx *r
 	rec->cpu = cpu;
 	rec->seq = ++rq->seq;
 	if (gone || nr != scx_bpf_dsq_nr_queued(cpu)) {
-		stats_of(cpu, knobs_now()->rule)[STAT_TRACE_LOST]++;
+		stats_of(cpu, knobs_of(rq)->rule)[STAT_TRACE_LOST]++;
 		return;
 	}
 	if (nr > MAX_TRACE)
@@ -189,7 +188,7 @@ static __always_inline void record_output(struct decision *rec, struct rq_ctx *r
 	if (size > sizeof(*rec))
 		size = sizeof(*rec);
 	err = bpf_ringbuf_output(&decisions, rec, size, may_raise_irq_work() ? 0 : BPF_RB_NO_WAKEUP);
-	stats_of(cpu, knobs_now()->rule)[err ? STAT_TRACE_LOST : STAT_TRACE]++;
+	stats_of(cpu, knobs_of(rq)->rule)[err ? STAT_TRACE_LOST : STAT_TRACE]++;
 }
 
 /* By what rule and knobs: all that is not about tasks. */
@@ -212,8 +211,8 @@ static __always_inline void record_env(struct decision *rec, const struct insert
  */
 __noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64 key)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct task_ctx *tctx = ctx_of(p);
 	struct decision *rec;
 	struct insert_env env;
@@ -234,8 +233,8 @@ __noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64
 /* After the walk: the answer. */
 __noinline int record_end(s32 cpu, bool preempt)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct placing *w = &rq->w;
 	struct decision *rec;
 	u32 zero = 0;
@@ -273,7 +272,7 @@ int snapshot(struct { u32 cpu; u32 pad; } *ctx)
 		return -ENOENT;
 	bpf_rcu_read_lock();
 	snap.cpu = cpu;
-	record_queue(snap.queue, &snap.nr_queued, cpu);
+	record_queue(snap.queue, &snap.nr_queued, cpu, k);
 	snap.nr = snap.nr_queued < MAX_TRACE ? snap.nr_queued : MAX_TRACE;
 	snap.nr_direct = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 	snap.running = 0;

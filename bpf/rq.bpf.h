@@ -49,6 +49,7 @@ struct rq_ctx {
 	u32	credit_tid;
 	u32	resume_tid;
 	u32	rest_tid;
+	u32	set;		/* of knobs, for the decision under way */
 	u32	seq;		/* decision records, lost ones included */
 	u32	msg_w, msg_r;	/* message slots written and read */
 	u32	renumber;	/* a gap is exhausted */
@@ -71,6 +72,21 @@ static u32 nr_busy;		/* CPUs whose ready queue was seen non-empty */
 static __always_inline struct rq_ctx *rq_of(s32 cpu)
 {
 	return &rqs[cpu & (MAX_CPUS - 1)];
+}
+
+/*
+ * A decision has one set of knobs from its begin, in ops.enqueue or ops.dispatch,
+ * to its end, whatever is set meanwhile: this CPU's rq lock is held throughout.
+ */
+static __always_inline const struct knobs *begin_decision(struct rq_ctx *rq)
+{
+	rq->set = knob_sets.active;
+	return &knob_sets.set[rq->set & 1];
+}
+
+static __always_inline const struct knobs *knobs_of(const struct rq_ctx *rq)
+{
+	return &knob_sets.set[rq->set & 1];
 }
 
 /*

@@ -33,7 +33,7 @@ static __always_inline struct task_struct *running_on(s32 cpu, struct task_ctx *
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
 	if (!curr || !is_queued_or_runs(curr) || !curr->scx.slice ||
-	    is_ahead_of_all(curr, knobs_now(), true))
+	    is_ahead_of_all(curr, knobs_of(rq_of(cpu)), true))
 		return NULL;
 	*cctx = ctx_of(curr);
 	if (!*cctx || rq_of(cpu)->resume_tid == curr->pid)
@@ -118,7 +118,7 @@ static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
-	if (knobs_now()->trace)
+	if (knobs_of(rq)->trace)
 		record_put_back(p, cpu, rq->resume_key);
 	note_key(rq, p->pid, rq->resume_key);
 	if ((s64)(rq->resume_key - rq->credit_key) >= 0 && (s64)(rq->credit_limit - rq->resume_key) > 0)
@@ -129,8 +129,8 @@ static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s
 /* A kthread that is_ahead_of_all(). The running task comes back to the head of the queue. */
 __noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 enq_flags)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct task_struct *curr;
 	struct task_ctx *cctx;
 
@@ -150,7 +150,7 @@ __noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 
 static __always_inline bool displace_running(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
 					     bool ask)
 {
-	const struct knobs *k = knobs_now();
+	const struct knobs *k = knobs_of(rq_of(cpu));
 	struct placing *w = &rq_of(cpu)->w;
 	u64 *st = stats_of(cpu, k->rule);
 	struct task_struct *curr;

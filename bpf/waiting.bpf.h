@@ -108,7 +108,7 @@ static __always_inline bool was_answered(const struct task_struct *p, const stru
 /* Dispatch asks of a task that ran and can go on: does it keep the CPU? */
 __noinline int goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 {
-	const struct knobs *k = knobs_now();
+	const struct knobs *k = knobs_of(rq_of(cpu));
 	struct task_ctx *tctx = ctx_of(prev);
 
 	if (!tctx || !is_parallel(tctx, k) || rq_of(cpu)->resume_tid == prev->pid)
