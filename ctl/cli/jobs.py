@@ -35,7 +35,7 @@ def run(jid: str, command: tuple[str, ...]) -> int:
     import shutil
 
     from ctl.jobs.launcher import environment
-    from ctl.kernel.cgroups import check_jid
+    from ctl.kernel.jid import check_jid
     from ctl.protocol import Client
 
     check_jid(jid)

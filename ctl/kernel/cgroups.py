@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import select
 import time
 from collections.abc import Iterator
@@ -20,15 +19,15 @@ from typing import TypedDict
 
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import slurm
+from ctl.kernel.jid import check_jid
 from ctl.kernel.kernfs import keyed, read
 
-__all__ = ["PARENT", "ROOT", "JobCgroups", "Usage", "cgroup_id", "check_jid"]
+__all__ = ["PARENT", "ROOT", "JobCgroups", "Usage", "cgroup_id"]
 
 ROOT = Path("/sys/fs/cgroup")
 PARENT = ROOT / "cosched"
 
 _CONTROLLERS = ("cpu", "memory")
-_JID = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _FREEZE = "cgroup.freeze"
 # the files that an agent may set on a job or on the parent, with the kernel's own values
 _UNSET = {
@@ -56,18 +55,6 @@ class Usage(TypedDict):
     swap_ins: int  # pages
     tasks: int  # threads
     frozen: bool
-
-
-def check_jid(jid: str) -> str:
-    """Return jid, or raise CoschedError (status 2) with the allowed form of a JID."""
-    if not _JID.fullmatch(jid) or jid in (".", ".."):
-        short = jid if len(jid) <= 70 else jid[:67] + "..."
-        raise CoschedError(
-            f"JID {short!r} is not valid: allowed are 1 to 64 characters of A-Z a-z 0-9 . _ : -  "
-            "but not '.' or '..'; choose another",
-            USAGE,
-        )
-    return jid
 
 
 def cgroup_id(path: Path) -> int:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.errors import USAGE, CoschedError
-from ctl.kernel.cgroups import JobCgroups, check_jid
+from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.jid import check_jid
 
 GOOD = string.ascii_letters + string.digits + "._:-"
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Names of jobs; by itself, as every rank of every job is started through `ctl run`, which checks one."""
+
+from __future__ import annotations
+
+import re
+
+from ctl.errors import USAGE, CoschedError
+
+__all__ = ["check_jid"]
+
+_JID = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+
+
+def check_jid(jid: str) -> str:
+    """Return jid, or raise CoschedError (status 2) with the allowed form of a JID."""
+    if not _JID.fullmatch(jid) or jid in (".", ".."):
+        short = jid if len(jid) <= 70 else jid[:67] + "..."
+        raise CoschedError(
+            f"JID {short!r} is not valid: allowed are 1 to 64 characters of A-Z a-z 0-9 . _ : -  "
+            "but not '.' or '..'; choose another",
+            USAGE,
+        )
+    return jid
