@@ -132,7 +132,9 @@ def nobody_leaves_the_class() -> None:
         said = ctl("run", "--job", "n2", "--", "python3", "-c", _LEAVE)
         ktap.expect(said.strip(), "refused", "a task of a job that asks for another class")
         ktap.expect(asked("status")["counters"]["class_refused"], 1, "refusals counted")
-        pid = int((PARENT / "n" / "cgroup.procs").read_text().split()[0])
+        procs = PARENT / "n" / "cgroup.procs"
+        ktap.until(lambda: _comms(procs) == ["sleep"], "job n")
+        pid = int(procs.read_text())
         os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
 
 
