@@ -124,7 +124,8 @@ def cgroup_removed_while_tasks_run() -> None:
     """A job's cgroup may vanish under its running tasks: they become local."""
     hog = ktap.program("hog")
     with loaded() as scheduler, spawned(hog, "3") as hogs:
-        pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and _session(int(pid)) == hogs.pid]
+        ktap.until(lambda: len(_pids(hogs.pid)) == 3, "three hogs")
+        pids = _pids(hogs.pid)
         home = Path("/sys/fs/cgroup/cgroup.procs")
         for turn in range(20):
             with job(f"brief{turn}") as cgroup:
@@ -138,6 +139,11 @@ def cgroup_removed_while_tasks_run() -> None:
         tasks = scheduler.snapshot(0)["queue"]
         ktap.expect([task["tid"] for task in tasks if task["parallel"]], [], "parallel tasks after their job vanished")
         ktap.expect(scheduler.jobs(), {}, "jobs the scheduler remembers")
+
+
+def _pids(session: int) -> list[str]:
+    """The processes of a session."""
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and _session(int(pid)) == session]
 
 
 def _session(pid: int) -> int:

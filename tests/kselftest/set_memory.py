@@ -52,8 +52,9 @@ def larger_is_stopped_and_goes_on() -> None:
     _needs_swap()
     groups = JobCgroups()
     with room(_ROOM) as available, contextlib.ExitStack() as stack:
-        # so different that the larger has more resident while both page; with more, swap could not take it
-        small, large = available * 35 // 100, available * 90 // 100
+        # The smaller fits into its half of the room. Together they are more than the room and what programs that idle
+        # can give up; so different that the larger has more resident while both page.
+        small, large = available * 45 // 100, available * 120 // 100
         knobs = f"epoch_ms={_EPOCH_S * 1000:.0f}", "local_user=off", f"memory_mb={_ROOM >> 20}"
         stack.enter_context(agent(*knobs, policy="poly"))
         stack.enter_context(spawned(*_job("small", small)))
