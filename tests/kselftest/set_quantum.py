@@ -20,6 +20,7 @@ from tests.kselftest.node import insertions, job, loaded, spawned
 
 _ONE = 1 << constant("MES_SHIFT")
 _QUANTUM_MS = 40  # ten ticks of the kernel, which ends quanta at ticks
+_EPOCH_S = ktap.at_length(3.0, 1.5)
 _SECONDS = ktap.at_length(4.0, 2.0)
 
 
@@ -91,7 +92,7 @@ def _told() -> dict[str, Any]:
     """The quanta in status, once status has an epoch with the set share; other programs run in some epochs."""
     achieved = []
     for _ in range(8):
-        time.sleep(7)  # a whole epoch in which nothing else runs, ctl neither
+        time.sleep(2 * _EPOCH_S + 1)  # a whole epoch in which nothing else runs, ctl neither
         quantum: dict[str, Any] = asked("status")["contract"]["quantum"]
         achieved.append(quantum["achieved_share"])
         if 0.2 / 1.5 < achieved[-1] < 0.2 * 1.5:
@@ -102,8 +103,9 @@ def _told() -> dict[str, Any]:
 def told_and_switched() -> None:
     """status has the set and the achieved share; knobs override the policy's row, across a switch."""
     hog = ktap.program("hog")
+    times = f"quantum_ms={_QUANTUM_MS}", f"epoch_ms={_EPOCH_S * 1000:.0f}"
     with (
-        agent("local_user=on", "share_l=0.25", f"quantum_ms={_QUANTUM_MS}", "epoch_ms=3000", policy="ccs"),
+        agent("local_user=on", "share_l=0.25", *times, policy="ccs"),
         spawned("taskset", "1", "ctl", "run", "--job", "t", "--", hog, "1"),
         spawned(hog, "1", cpu=0),
     ):
