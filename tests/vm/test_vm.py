@@ -309,7 +309,7 @@ _USER = """
 import subprocess, sys
 sys.path.insert(0, "/src")
 from ctl.protocol import Client
-subprocess.run(["ctl", "load", "--policy", "ccs"], check=True, stdout=subprocess.DEVNULL)
+subprocess.run(["ctl", "load", "--wait", "--policy", "ccs"], check=True, stdout=subprocess.DEVNULL)
 with Client() as agent:
     events = agent.stream("follow")
     print("ready", flush=True)
