@@ -12,8 +12,8 @@
 
 #include "bench.h"
 
-/* A child that answers one message, and then only yields. */
-static pid_t start(int *end)
+/* A child that answers one message and, once the gate is closed on the parent's side, only yields. */
+static pid_t start(int *end, int gate[2])
 {
 	int pair[2];
 	char byte = 0;
@@ -27,6 +27,9 @@ static pid_t start(int *end)
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (read(pair[1], &byte, 1) != 1 || write(pair[1], &byte, 1) != 1)
+			_exit(1);
+		close(gate[1]);
+		if (read(gate[0], &byte, 1))
 			_exit(1);
 		for (;;)
 			sched_yield();
@@ -43,7 +46,7 @@ int main(int argc, char **argv)
 	long long begin, end, before, after;
 	long n, rounds, sent = 0;
 	pid_t *children;
-	int *ends;
+	int *ends, gate[2];
 	char byte = 0;
 
 	if (argc != 4) {
@@ -54,11 +57,12 @@ int main(int argc, char **argv)
 	rounds = number(argv[2], 1, 8);	/* they stay unread: a socket takes ten */
 	children = calloc(n, sizeof(*children));
 	ends = calloc(n, sizeof(*ends));
-	if (!children || !ends)
+	if (!children || !ends || pipe(gate))
 		DIE("memory for %ld children", n);
 	join(argv[3]);
 	for (long i = 0; i < n; i++)
-		children[i] = start(&ends[i]);
+		children[i] = start(&ends[i], gate);
+	close(gate[1]);
 	before = switches();
 	begin = now_ns();
 	for (long round = 0; round < rounds; round++)
