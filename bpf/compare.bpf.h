@@ -82,7 +82,7 @@ static __always_inline bool has_mes(const struct task_ctx *tctx, const struct kn
 	return (tctx->job || k->classify == CLASSIFY_MES) && !tctx->waiting;
 }
 
-/* p goes to an idle CPU and not through RQ: mes of this turn (CSM eq. 2). */
+/* p goes to an idle CPU and not through RQ: mes of this turn (CSM eq. 2, B-CSM-8). */
 static __always_inline void update_mes(const struct task_struct *p, struct task_ctx *tctx,
 				       const struct knobs *k)
 {

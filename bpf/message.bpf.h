@@ -50,7 +50,7 @@ __noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx _
 		walk_queue(cpu, tctx->job, p->pid);
 		if (!w->seen) {
 			stats_of(cpu, k->rule)[STAT_FAR]++;
-			return 0;
+			return 0;	/* nothing is decided, so nothing is recorded */
 		}
 		place_walked(rq, w, p->pid);
 	}

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
@@ -56,8 +57,10 @@ def _forked(arguments: tuple[str, ...], out: IO[bytes], err: IO[bytes]) -> int:
             os.dup2(out.fileno(), 1)
             os.dup2(err.fileno(), 2)
             status = main(arguments)
-            sys.stderr.flush()
+        except BaseException:  # nobody above this frame would tell: the fork ends here
+            traceback.print_exc()
         finally:
+            sys.stderr.flush()
             os._exit(status)
     end = time.monotonic() + TIMEOUT
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
