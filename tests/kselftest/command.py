@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`ctl` run as a user runs it, for tests of the command line.
 
-Most commands run in a fork of the test, which has Python and ctl's modules in memory: starting them anew takes an
-emulated CPU most of a second, each time. Commands that leave a process behind, or become one, are started from the
-shell's path, as everybody does.
+Most commands run in a fork of the test, which has Python and ctl's modules in memory, and so does the agent that
+`ctl load` starts: starting them anew takes an emulated CPU a second for a command and two for an agent. Commands that
+become another process are started from the shell's path, as everybody does. The tests of virtual machines and the demo
+start all of them so.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import traceback
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
-from ctl import protocol as _protocol  # noqa: F401  # these are imported here, before the forks
-from ctl.cli import cluster, control, jobs, watch  # noqa: F401
+from ctl.cli import cluster, control, jobs, watch  # noqa: F401  # these are imported here, before the forks
 from ctl.cli.main import main
+from ctl.node import agent as _agent  # noqa: F401
+from ctl.process import daemon, relay  # noqa: F401
 from tests.kselftest import ktap
 from tests.kselftest.node import spawned
 
@@ -30,8 +32,8 @@ __all__ = ["TIMEOUT", "Follower", "agent", "asked", "ctl", "following", "refused
 
 TIMEOUT = 500  # seconds: the sensors compile in five, on an emulated CPU that is taken away most of the time in 120
 
-
-_OWN_PROCESS: Final = {"load", "agent", "run"}
+_DESCRIPTORS = 4096  # more than a test has open
+_OWN_PROCESS: Final = {"agent", "run"}
 
 
 def ctl(*arguments: str, status: int = 0) -> str:
@@ -56,6 +58,7 @@ def _forked(arguments: tuple[str, ...], out: IO[bytes], err: IO[bytes]) -> int:
         try:
             os.dup2(out.fileno(), 1)
             os.dup2(err.fileno(), 2)
+            os.closerange(3, _DESCRIPTORS)  # an agent would keep the test's sockets open
             status = main(arguments)
         except BaseException:  # nobody above this frame would tell: the fork ends here
             traceback.print_exc()

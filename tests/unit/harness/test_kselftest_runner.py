@@ -18,8 +18,12 @@ GOOD = "echo KTAP version 1; echo 1..2; echo '# a note'; echo ok 1 first; echo '
 
 
 def put(directory: Path, name: str, script: str) -> None:
+    """A test file that does what the shell script does, and ends as the shell does."""
     path = directory / f"{name}.py"
-    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.write_text(
+        f"#!{sys.executable}\nimport os, subprocess, sys\nended = subprocess.call(['sh', '-c', {script!r}])\n"
+        "sys.exit(ended) if ended >= 0 else os.kill(os.getpid(), -ended)\n"
+    )
     path.chmod(0o755)
 
 
