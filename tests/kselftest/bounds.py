@@ -76,7 +76,7 @@ def _receiver(cgroup: Path, end: socket.socket) -> int:
 def messages_are_looked_for_nearby() -> None:
     """A message for a task with 150 tasks behind it moves nobody, and is counted."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with job("deep") as cgroup, loaded("pred", sensors="on", quantum_ms=1000, credit="off") as scheduler:
+    with job("deep") as cgroup, loaded("pred", observe=("sockets",), quantum_ms=1000, credit="off") as scheduler:
         rank = _receiver(cgroup, theirs)
         try:
             ours.send(b"x")

@@ -52,7 +52,7 @@ def mes_of_a_direct_dispatch() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with (
         job("direct") as cgroup,
-        loaded("pred", sensors="on", quantum_ms=1000) as scheduler,  # no quantum of the rank's ends meanwhile
+        loaded("pred", observe=("sockets",), quantum_ms=1000) as scheduler,  # no quantum of the rank's ends meanwhile
         _rank(cgroup, theirs) as rank,
     ):
         before = scheduler.stats()["directs"]

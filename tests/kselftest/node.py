@@ -40,7 +40,7 @@ __all__ = [
     "state",
 ]
 
-_SENSORS = Sensors(every_kind=True)  # loaded and compiled once in a test file, which takes ten seconds
+_SENSORS = Sensors(every_kind=True)  # loaded once in a test file; "faults" compiles, which takes ten seconds
 _AT_ONCE = 64  # decisions read before they count: a test that waits for a few decisions ends its recording soon
 ENDLESS = "3600"  # seconds a load program runs: past the end of the test, which kills it
 _HOLD = """
@@ -64,16 +64,23 @@ def disabled() -> bool:
 
 
 @contextmanager
-def loaded(name: str = "csm", *, watchdog_ms: int = 30000, key_shift: int = 32, **values: Any) -> Iterator[Scheduler]:
-    """The scheduler with this policy and these knobs; with sensors="on" page faults and sockets are observed too."""
+def loaded(
+    name: str = "csm",
+    *,
+    watchdog_ms: int = 30000,
+    key_shift: int = 32,
+    observe: tuple[str, ...] = (),
+    **values: Any,
+) -> Iterator[Scheduler]:
+    """The scheduler with this policy and these knobs; the named sensors observe: "sockets", "faults"."""
     groups = JobCgroups()
     groups.prepare()
-    wanted = {**policy.defaults(), "sensors": "off", **values}
+    wanted = {**policy.defaults(), "sensors": "on" if observe else "off", **values}
     if "mno" in values:
         wanted = {key: value for key, value in wanted.items() if key not in ("mnol", "mnod")}
     with ExitStack() as stack:
-        if wanted["sensors"] == "on":
-            stack.enter_context(sensing("faults", "sockets"))
+        if observe:
+            stack.enter_context(sensing(*observe))
             _SENSORS.count_everyone(wanted["classify"] == "mes")
         yield stack.enter_context(_load(groups, wanted, name, watchdog_ms, key_shift))
 

@@ -52,7 +52,7 @@ def fewer_pages_on_swap_go_ahead() -> None:
     _needs_swap()
     spin = (sys.executable, "-c", _SPIN)
     with (
-        loaded(sensors="on", overload="on", flt="probability") as scheduler,
+        loaded(observe=("sockets", "faults"), overload="on", flt="probability") as scheduler,
         job("away") as away,
         job("here") as here,
         spawned(*spin, cgroup=away, cpu=0) as swapped,

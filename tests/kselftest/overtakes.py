@@ -22,7 +22,7 @@ def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
     mix = ktap.program("mix")
     with (
         job("bound") as cgroup,
-        loaded(rule, sensors="on", mnol=mnol, mnod=mnod, overload="on") as scheduler,
+        loaded(rule, observe=("sockets",), mnol=mnol, mnod=mnod, overload="on") as scheduler,
         spawned(mix, ENDLESS, "4", str(cgroup / "cgroup.procs"), cpu=0),
         spawned(mix, ENDLESS, "1", cpu=0),
     ):
@@ -53,7 +53,7 @@ def local_task_runs_among_fifty() -> None:
     bound = ahead * (_QUANTUM_MS + _TICK_MS)
     with (
         job("many") as cgroup,
-        loaded(sensors="on", quantum_ms=_QUANTUM_MS, credit="off") as scheduler,
+        loaded(observe=("sockets",), quantum_ms=_QUANTUM_MS, credit="off") as scheduler,
         spawned(mix, ENDLESS, str(_PAIRS), str(cgroup / "cgroup.procs"), cpu=0),
     ):
         for rule in ktap.cases(("csm-bounded", "ccs", "pred", "sdca"), 2):
@@ -72,7 +72,7 @@ def top_keeps_the_cpu() -> None:
     turns = ktap.program("turns")
     with (
         job("top") as cgroup,
-        loaded("dyn", sensors="on", quantum_ms=_QUANTUM_MS, top_ms=_TOP_MS, credit="off") as scheduler,
+        loaded("dyn", observe=("sockets",), quantum_ms=_QUANTUM_MS, top_ms=_TOP_MS, credit="off") as scheduler,
         spawned("python3", "-c", _UNREAD, cgroup=cgroup, cpu=0) as process,
     ):
         assert process.stdout and process.stdout.readline()

@@ -63,7 +63,7 @@ def order_survives_renumbering() -> None:
     mix = ktap.program("mix")
     with (
         job("keys") as cgroup,
-        loaded("pred", sensors="on", key_shift=2, mno=8) as scheduler,
+        loaded("pred", observe=("sockets",), key_shift=2, mno=8) as scheduler,
         spawned(mix, ENDLESS, "5", str(cgroup / "cgroup.procs"), cpu=0),
         spawned(mix, ENDLESS, "1", cpu=0),
     ):

@@ -27,7 +27,7 @@ def _ordered(overload: str) -> None:
     recorders: dict[str, Recorder] = {}
     with (
         job("order") as cgroup,
-        loaded(sensors="on", overload=overload, top_ms=5, starve_ms=_STARVE_MS) as scheduler,
+        loaded(observe=("sockets", "faults"), overload=overload, top_ms=5, starve_ms=_STARVE_MS) as scheduler,
         spawned(mix, ENDLESS, "3", str(cgroup / "cgroup.procs")),
         spawned(mix, ENDLESS, "1"),
     ):

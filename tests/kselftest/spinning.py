@@ -23,7 +23,7 @@ def _beside_a_hog(what: str, compute_us: int, policy: str, spin_ms: int = 2) -> 
     """CPU seconds that a task of a job and a local hog get on one CPU in _SECONDS."""
     spin = ktap.program("spin")
     with (
-        loaded(policy, sensors="on", spin_ms=spin_ms, overload="off") as scheduler,
+        loaded(policy, observe=("sockets",), spin_ms=spin_ms, overload="off") as scheduler,
         job("rank") as cgroup,
         spawned(spin, what, str(_SECONDS), str(compute_us), cgroup=cgroup, cpu=0) as rank,
         spawned(spin, "compute", str(_SECONDS), "1000", cpu=0) as hog,
@@ -60,7 +60,7 @@ def _two_beside_a_hog() -> tuple[list[float], float]:
     """CPU seconds of two waiting ranks and a hog, and the time that a change of a knob takes."""
     spin = ktap.program("spin")
     with (
-        loaded("csm", sensors="on", overload="off") as scheduler,
+        loaded("csm", observe=("sockets",), overload="off") as scheduler,
         job("rank") as cgroup,
         spawned(spin, "epoll", str(_SECONDS), "0", cgroup=cgroup, cpu=0) as one,
         spawned(spin, "epoll", str(_SECONDS), "0", cgroup=cgroup, cpu=0) as two,
@@ -86,7 +86,7 @@ def computing_is_not_waiting() -> None:
     spin = ktap.program("spin")
     sleeper = "import time\nprint('up', flush=True)\nwhile True: time.sleep(0.005)"
     with (
-        loaded("csm", sensors="on", overload="off") as scheduler,
+        loaded("csm", observe=("sockets",), overload="off") as scheduler,
         job("rank") as cgroup,
         spawned(sys.executable, "-c", sleeper, cpu=0) as sleeping,
     ):
@@ -118,7 +118,7 @@ def _answered(policy: str) -> None:
     answers: list[float] = []
     with (
         job("rank") as cgroup,
-        loaded(policy, sensors="on", quantum_ms=1000) as scheduler,
+        loaded(policy, observe=("sockets",), quantum_ms=1000) as scheduler,
         spawned(ktap.program("spin"), "compute", ENDLESS, "1000", cpu=0),
     ):
         rank = os.fork()
@@ -170,7 +170,7 @@ def implicit_leaves_the_ready_alone() -> None:
     moved = {}
     with (
         job("rank") as cgroup,
-        loaded("dyn", sensors="on", spin_ms=1) as scheduler,
+        loaded("dyn", observe=("sockets",), spin_ms=1) as scheduler,
         spawned(ktap.program("spin"), "compute", ENDLESS, "1000", cpu=0),
     ):
         for policy in ("dyn", "implicit"):
