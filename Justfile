@@ -96,10 +96,10 @@ bpf: setup
 kselftest *TEST: setup
     @vm/run ${VM_OPTIONS:-} --cpus 2 --memory 1024 --swap 512 --timeout 4800 -- /src/tests/kselftest/run {{ TEST }} </dev/null
 
-# Record decisions of every rule under stress on 1, 2 and 4 CPUs, SECONDS each, and replay them through the papers in Python
+# Record decisions of every rule under stress on machines of CPUS, SECONDS each, and replay them through the papers in Python
 [no-exit-message]
-replay SECONDS="4" AT_LEAST="1": setup
-    @tests/record {{ SECONDS }} {{ AT_LEAST }}
+replay SECONDS="4" AT_LEAST="1" *CPUS="1 2 4": setup
+    @tests/record {{ SECONDS }} {{ AT_LEAST }} {{ CPUS }}
 
 # Write docs/policies.md from the tables of policies and knobs
 policies: setup

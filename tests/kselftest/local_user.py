@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from tests.kselftest import ktap
-from tests.kselftest.command import agent, asked, ctl, following
+from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following
 from tests.kselftest.sensor_input import keyboard, press
 
 _KEY_A = 30
@@ -21,7 +21,7 @@ def _user() -> Any:
 
 
 def comes_and_goes() -> None:
-    """No user at first; a key makes a user present at once; without keys the user is gone after local_idle_s."""
+    """A key makes a user present at once, until local_idle_s later; a line typed into a terminal and the knob, too."""
     with agent("local_idle_s=600", policy="ccs", sensors=True), following("status", "--follow") as heard:
 
         def told(words: str) -> int:
@@ -44,28 +44,31 @@ def comes_and_goes() -> None:
         lasted = time.monotonic() - pressed
         ktap.measured(5.9 < lasted < 60, f"present for {lasted:.1f} s, local_idle_s is 6")
         ktap.expect(asked("status")["contract"]["local_user"]["present"], False, "a user after 6 s without input")
-
-
-def terminal_and_knob() -> None:
-    """A line typed into a terminal makes a user present; the knob forces both states; no sensors, no user."""
-    with agent("local_idle_s=600", policy="ccs", sensors=True):
-        master, slave = pty.openpty()
-        os.write(slave, b"output is no input\n")
-        time.sleep(0.5)
-        ktap.expect(_user()["present"], False, "a user, for a program's output")
-        os.write(master, b"ls\n")
-        ktap.until(lambda: (_user()["present"], _user()["why"]) == (True, "terminal"), "a user at the terminal")
-        ctl("set", "local_user=off")
-        ktap.expect(_user()["present"], False, "a user, knob local_user=off")
-        ctl("set", "local_user=auto")
-        ktap.expect(_user()["present"], True, "a user, knob local_user=auto again")
         ctl("set", "sensors=off")
         ktap.expect((_user()["present"], "sensors are off" in _user()["why"]), (False, True), "without sensors")
-        ctl("set", "local_user=on")
-        ktap.expect(_user()["present"], True, "a user, knob local_user=on")
-        os.close(master)
-        os.close(slave)
+        ctl("set", "sensors=on", "local_idle_s=600")  # the sensor has forgotten the key
+        ktap.until(lambda: asked("status")["sensors"]["state"] == "on", "all observe again", TIMEOUT)
+        _terminal_and_knob()
+
+
+def _terminal_and_knob() -> None:
+    """A program's output at a terminal is no input, a line typed there is; the knob forces both states."""
+    master, slave = pty.openpty()
+    os.write(slave, b"output is no input\n")
+    time.sleep(0.5)
+    ktap.expect(_user()["present"], False, "a user, for a program's output")
+    os.write(master, b"ls\n")
+    ktap.until(lambda: (_user()["present"], _user()["why"]) == (True, "terminal"), "a user at the terminal")
+    ctl("set", "local_user=off")
+    ktap.expect(_user()["present"], False, "a user, knob local_user=off")
+    ctl("set", "local_user=auto")
+    ktap.expect(_user()["present"], True, "a user, knob local_user=auto again")
+    ctl("set", "local_user=off")
+    ctl("set", "local_user=on")
+    ktap.expect(_user()["present"], True, "a user, knob local_user=on")
+    os.close(master)
+    os.close(slave)
 
 
 if __name__ == "__main__":
-    ktap.run(comes_and_goes, terminal_and_knob)
+    ktap.run(comes_and_goes)

@@ -61,7 +61,7 @@ def larger_is_stopped_and_goes_on() -> None:
         stack.enter_context(spawned(*_job("large", large)))
         ktap.until(lambda: sum(map(sum, map(groups.memory, groups.jids()))) > 0.95 * (small + large), "they grew", 120)
         # in bursts: while the one that pages less has the CPU, none may come back for seconds
-        before = _paged(2 * _EPOCH_S, pages=2000)
+        before = _paged(2 * _EPOCH_S, pages=800)
         ktap.note(f"{before:.0f} pages/s read from swap with both running")
         ktap.expect(_contract()["memory"]["stopped"], [], "stopped, with nobody there")
         low = int((PARENT / "memory.low").read_text())
