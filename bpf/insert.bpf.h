@@ -142,9 +142,33 @@ static __always_inline bool walks_to_head(struct task_struct *prev, struct task_
 	return w->head;
 }
 
+/* @prev's walk led to the head of the queue: everybody it passed is charged. */
+__noinline int charge_passed(s32 cpu, u64 job)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
+	struct placing *w = &rq->w;
+	u64 *st = stats_of(cpu, k->rule);
+	struct task_struct *q;
+	struct task_ctx *qctx;
+
+	if (!charges(&w->env))
+		return 0;
+	bpf_for_each(scx_dsq, q, cpu, SCX_DSQ_ITER_REV) {
+		qctx = ctx_of(q);
+		if (!qctx)
+			continue;
+		charge(qctx, job, st);
+		note_overtaken(k, q->pid);
+	}
+	return 0;
+}
+
 /*
  * @prev's quantum ended. Would insert_RQ put it ahead of the whole queue? Then
- * it keeps the CPU, and everybody it passed is charged for it.
+ * it keeps the CPU, and everybody it passed is charged for it. Observations
+ * change at any time, so each is read once: asked again, the walk might end
+ * elsewhere.
  */
 __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx *tctx __arg_nonnull,
 			 s32 cpu)
@@ -158,16 +182,17 @@ __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx
 		return 0;
 	if (tctx->in_order)
 		rq->streak = 0;
+	if (k->trace)
+		record_begin(cpu, 0);
 	w = prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, true);
 	plan = make_plan(prev, w, rq, cpu, k);
 	if (plan == PLAN_TAIL || (plan == PLAN_WALK && !walks_to_head(prev, tctx, cpu, k)))
 		return 0;
 
-	if (k->trace)
-		record_begin(cpu, 0);
-	prepare(prev, tctx, cpu, CAUSE_EXPIRE, k, false);
+	if (has_mes(tctx, k))
+		tctx->mes = w->h.mes;
 	if (plan == PLAN_WALK) {
-		walk_queue(cpu, tctx->job, 0);
+		charge_passed(cpu, tctx->job);
 		stats_of(cpu, k->rule)[STAT_WALK]++;
 		rq->streak = 0;
 	}

@@ -13,6 +13,7 @@ from tests.kselftest.node import ENDLESS, Recorder, job, loaded, spawned
 _QUANTUM_MS = 5
 _TICK_MS = 4  # CONFIG_HZ=250: a quantum ends with the first tick after it
 _PAIRS = 25
+_OBSERVED = {"csm-bounded": ("sockets",), "ccs": ("sockets", "faults"), "sdca": ("sockets",)}  # by what it orders
 _TOP_MS = 300
 _UNREAD = "import socket; a, b = socket.socketpair(); a.send(b'.'); print(flush=True)\nwhile True: pass"
 
@@ -22,7 +23,7 @@ def _largest_de(mnol: int, mnod: int, rule: str) -> tuple[int, int, int]:
     mix = ktap.program("mix")
     with (
         job("bound") as cgroup,
-        loaded(rule, observe=("sockets",), mnol=mnol, mnod=mnod, overload="on") as scheduler,
+        loaded(rule, observe=_OBSERVED[rule], mnol=mnol, mnod=mnod, overload="on") as scheduler,
         spawned(mix, ENDLESS, "4", str(cgroup / "cgroup.procs"), cpu=0),
         spawned(mix, ENDLESS, "1", cpu=0),
     ):
