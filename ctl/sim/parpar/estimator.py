@@ -2,9 +2,8 @@
 """How much memory a job will use, by its previous runs (ParPar §2.1).
 
 A job is identified by executable, number of nodes and user; without history, by executable and nodes, then by
-executable (§2.1.1). The history of each kind is the number of runs, the sum of their memory, the sum of its squares,
-and the maximum (B-PP-5), for this month and the last (§2.1.2). The estimate is the smaller of the most and the mean
-plus three standard deviations (§2.1.3). The caller chooses the unit of memory; a job's memory is that of its largest
+executable (§2.1.1). The history of each kind is that of ctl/policy/estimate.py, for this month and the last (§2.1.2).
+The caller chooses the unit of memory; a job's memory is that of its largest
 process (B-PP-6).
 
 >>> estimator = Estimator()
@@ -17,8 +16,9 @@ process (B-PP-6).
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
+
+from ctl.policy.estimate import DEVIATIONS, PERIOD_S, Runs, estimate
 
 __all__ = ["Estimator", "Kind"]
 
@@ -31,40 +31,25 @@ class Kind(NamedTuple):
     user: int | None
 
 
-class _Runs:
-    """The history of a period."""
-
-    __slots__ = ("most", "n", "squares", "total")
-
-    def __init__(self) -> None:
-        self.n, self.total, self.squares, self.most = 0, 0.0, 0.0, 0.0
-
-    def add(self, memory: float) -> None:
-        self.n += 1
-        self.total += memory
-        self.squares += memory * memory
-        self.most = max(self.most, memory)
-
-
 class _Entry:
     """This period's runs and the last one's."""
 
     __slots__ = ("last", "period", "this")
 
     def __init__(self, period: int) -> None:
-        self.period, self.this, self.last = period, _Runs(), _Runs()
+        self.period, self.this, self.last = period, Runs(), Runs()
 
     def age(self, period: int) -> None:
         """At a period's end, this period becomes the last; older periods are forgotten."""
         if period > self.period:
-            self.last = self.this if period == self.period + 1 else _Runs()
-            self.this, self.period = _Runs(), period
+            self.last = self.this if period == self.period + 1 else Runs()
+            self.this, self.period = Runs(), period
 
 
 class Estimator:
     """The store, and the estimate; §2.1.3's three deviations and §2.1.2's month may be others."""
 
-    def __init__(self, deviations: float = 3.0, period_s: float = 30 * 86400.0) -> None:
+    def __init__(self, deviations: float = DEVIATIONS, period_s: float = PERIOD_S) -> None:
         """Begin with nothing known."""
         self._deviations, self._period_s = deviations, period_s
         self._entries: dict[tuple[Any, ...], _Entry] = {}
@@ -79,7 +64,7 @@ class Estimator:
         for key in self._keys(kind):
             entry = self._entries.setdefault(key, _Entry(period))
             entry.age(period)
-            entry.this.add(memory)
+            entry.this = entry.this.and_one(memory)
 
     def estimate(self, kind: Kind, at_s: float) -> float | None:
         """The estimated use of a job of this kind; None without such a job in this period or the last."""
@@ -89,13 +74,8 @@ class Estimator:
             if entry is None:
                 continue
             entry.age(period)
-            if entry.this.n + entry.last.n:
-                return self._of(entry)
+            found = estimate(entry.this.and_all(entry.last), self._deviations)
+            if found is not None:
+                return found
             del self._entries[key]
         return None
-
-    def _of(self, entry: _Entry) -> float:
-        n = entry.this.n + entry.last.n
-        mean = (entry.this.total + entry.last.total) / n
-        variance = max((entry.this.squares + entry.last.squares) / n - mean * mean, 0.0)
-        return min(max(entry.this.most, entry.last.most), mean + self._deviations * math.sqrt(variance))
