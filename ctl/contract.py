@@ -2,6 +2,7 @@
 """The types that several rooms share, so that these rooms need not know each other.
 
     State, Decision, Sizes, Local, Peers    between a node's agent and the cluster, in both directions
+    JobQueue                                between the agent and ctl/jobs, which decides whose memory fits
     View and its parts                      between the agent and the dashboard: the answer of `view`
 
 The agent fills a `View`, the dashboard draws it and asks for nothing else. All keys are always present unless marked
@@ -11,7 +12,7 @@ agent's newest sampling interval (about 1 s), shares fractions of one CPU (0..nu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NotRequired, Protocol, TypedDict
@@ -22,6 +23,7 @@ __all__ = [
     "Decision",
     "Event",
     "Job",
+    "JobQueue",
     "Join",
     "Local",
     "Memory",
@@ -33,6 +35,7 @@ __all__ = [
     "State",
     "Task",
     "View",
+    "Wish",
 ]
 
 # between agent and cluster
@@ -119,6 +122,46 @@ class Peers(Protocol):
 
 Join = Callable[[Local], "Peers | None"]
 """Make the peers of an agent; None: this node is in no cluster. May take a second, and runs in a thread."""
+
+# between agent and ctl/jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A job that wants to begin on this node."""
+
+    jid: str
+    user: str
+    program: str = ""  # what its history is looked up by; empty: unknown
+    need: int = 0  # bytes, as declared by its owner; 0: not declared
+    now: bool = False  # it begins whether or not it fits
+    again: bool = False  # it has asked before
+
+
+class JobQueue(Protocol):
+    """The calls of the agent to the queue of this node's jobs (ctl/jobs/queue.py); sizes in bytes, times in seconds."""
+
+    def ask(self, wish: Wish, at: float) -> str:
+        """May this job begin here? The empty string, or why it has to wait; then ask again."""
+
+    def look(self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0) -> list[tuple[str, str]]:
+        """The jobs to be stopped, each with a reason, by what the jobs here have and the room for them."""
+
+    def cancel(self, jid: str) -> bool:
+        """Forget a job that asks and has no process here; False if there is none."""
+
+    def user(self, jid: str) -> str | None:
+        """The user for whom a job waits outside; None if no such job does."""
+
+    def clear(self) -> None:
+        """Forget all."""
+
+    def rows(self, at: float) -> dict[str, Any]:
+        """The queue, for people."""
+
+    def history(self) -> list[dict[str, Any]]:
+        """What jobs needed so far, for people."""
+
 
 # between agent and dashboard
 

@@ -21,7 +21,11 @@ Operations (arguments; result):
     view                                    one `ctl.contract.View`
     jobs                                    [job]: see `ctl.node.jobs`
     tasks                                   [task]
-    enter      jid                          {"jid", "path"}: the process that asks is moved into the job's cgroup
+    enter      jid; optional memory, now,   {"jid", "path"}: the process that asks is moved into the job's cgroup; with
+               program, can_wait, again     can_wait perhaps {"jid", "wait": why}: not yet, ask again within 5 s
+    queue                                   {"room", "turn_left_s", "turns", "jobs"}: the queue of policy fit
+    history                                 [{"program", "user", "runs", "most", "estimate"}], bytes
+    cancel     jid                          {"jid", "was": "here" or "waiting"}: the job is killed, or forgotten
     unload                                  {}: sent when the scheduler is gone; the agent then ends
     trace                                   a stream of decision records; see below
     follow                                  a stream, one event per line: {"time", "kind", "text", ...}

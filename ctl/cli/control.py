@@ -43,7 +43,8 @@ def _options(name: str, assignments: tuple[str, ...]) -> Any:
     """The checked settings for a new agent. Raises CoschedError (status 2)."""
     from ctl.process.daemon import Options
 
-    row, values = policy.find_policy(name), knob_values.parse_assignments(assignments)
+    row = policy.find_policy(name)
+    values = {"contract": row.contract, **knob_values.parse_assignments(assignments)}
     policy.check_contract(row, values)
     return Options(row.name, values)
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl run`, `ctl jobs`, `ctl tasks`."""
+"""`ctl run`, `ctl jobs`, `ctl queue`, `ctl history`, `ctl cancel`, `ctl tasks`."""
 
 from __future__ import annotations
 
 import os
+import re
+import time
 from typing import Any
 
 import click
@@ -11,30 +13,52 @@ import click
 from ctl.cli.common import JSON, emit, table
 from ctl.errors import CoschedError
 
-__all__ = ["jobs", "run", "tasks"]
+__all__ = ["cancel", "history", "jobs", "queue", "run", "tasks"]
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two; a bare number is MiB, as for Slurm
+_ASK_S = 0.5  # between two questions of a command that waits for memory
+_MIB = 1 << 20
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as shells say it
+
+
+def _bytes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int:
+    """The value of --memory in bytes; 0 if it is not given."""
+    if text is None:
+        return 0
+    found = _SIZE.fullmatch(text.strip())
+    size = int(float(found[1]) * (1 << _UNITS[found[2].upper()])) if found else 0
+    if not size:
+        raise CoschedError(f"--memory {text!r} is no size above 0: write 48M or 2G", 2)
+    return size
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--job", "-j", "jid", metavar="JID", required=True, help="the job to start or to join")
+@click.option("--memory", "need", metavar="SIZE", callback=_bytes, help="what the job needs on this node: 48M, 2G")
+@click.option("--now", is_flag=True, help="do not wait for memory")
 @click.argument("command", metavar="-- CMD…", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(jid: str, command: tuple[str, ...]) -> int:
+def run(jid: str, need: int, now: bool, command: tuple[str, ...]) -> int:
     """Run a command as (part of) a parallel job.
 
     The command replaces `ctl run`: same user, environment, directory and terminal, and its exit status. Commands with
     the same JID are one job. A job ends with its last process. Ranks that mpiexec starts on other nodes are in the job
     there; these nodes need an agent (`ctl load`), too.
 
+    Under policy fit a job waits until its memory fits beside the jobs before it; `ctl queue` lists them. With --memory
+    it waits before it begins; without, it begins, and is stopped if it grows too large. Ctrl-C gives up.
+
     \b
     Examples:
       ctl run --job sim -- mpiexec.mpich -n 4 ./sim
+      ctl run --job sim --memory 2G -- mpiexec.mpich -n 4 ./sim
       ctl run --job sim -- mpiexec.mpich -hosts node1,node2 -n 8 ./sim
       ctl run --job a -- stress-ng --vm 1 --vm-bytes 600M --timeout 30
     """
     import shutil
 
     from ctl.jobs.launcher import environment
+    from ctl.jobs.program import program_of
     from ctl.kernel.jid import check_jid
     from ctl.protocol import Client
 
@@ -45,7 +69,14 @@ def run(jid: str, command: tuple[str, ...]) -> int:
         why = "is not executable" if found else "is not found"
         raise CoschedError(f"command {command[0]!r} {why}", _NOT_EXECUTABLE if found else _NOT_FOUND)
     with Client() as agent:
-        agent.call("enter", jid=jid)
+        wish = {"jid": jid, "memory": need, "now": now, "program": program_of(command), "can_wait": True}
+        told, why = "", agent.call("enter", **wish).get("wait", "")
+        while why:
+            if why != told:
+                click.echo(f"job {jid} waits: {why}", err=True)
+            told = why
+            time.sleep(_ASK_S)
+            why = agent.call("enter", **wish, again=True).get("wait", "")
     try:
         os.execve(program, command, environment(jid, os.environ))
     except OSError as error:
@@ -81,8 +112,8 @@ def jobs(as_json: bool) -> None:
                 str(job["tasks"]),
                 _number(job["cpu_share"], 2),
                 _number(job["cpu_s"], 1),
-                _number(job["memory"] / (1 << 20)),
-                _number(job["swap"] / (1 << 20)),
+                _number(job["memory"] / _MIB),
+                _number(job["swap"] / _MIB),
                 str(job["majflt"]),
                 _number(job["majflt_s"]),
                 str(job["overtakes_given"]),
@@ -95,6 +126,91 @@ def jobs(as_json: bool) -> None:
         table(columns, rows, right=columns[1:-2], empty="no jobs: start a job with `ctl run --job JID -- CMD`")
 
     emit(found, as_json, people)
+
+
+@click.command()
+@JSON
+def queue(as_json: bool) -> None:
+    """List the queue of policy fit: which jobs run, which wait, and why.
+
+    need: what the job's owner declared or what it had so far, the larger. passed: jobs that began while it waited;
+    after 15 nobody passes it. state: runs, waits (not begun yet) or stopped (begun, and pushed out of memory).
+
+    \b
+    Example:
+      ctl queue
+    """
+    from ctl.protocol import Client
+
+    with Client() as agent:
+        found: dict[str, Any] = agent.call("queue")
+
+    def people() -> None:
+        rows = [
+            (one["jid"], one["state"], _number(one["need"] / _MIB), str(one["passed"]), one["why"])
+            for one in found["jobs"]
+        ]
+        click.echo(f"room for jobs: {found['room'] / _MIB:.0f} MiB" + _turn(found["turn_left_s"]))
+        table(("job", "state", "need MiB", "passed", "why"), rows, right=("need MiB", "passed"), empty="no jobs")
+
+    emit(found, as_json, people)
+
+
+def _turn(left_s: float | None) -> str:
+    return "" if left_s is None else f"; those that wait go first in {left_s:.0f} s"
+
+
+@click.command()
+@click.argument("program", required=False)
+@JSON
+def history(program: str | None, as_json: bool) -> None:
+    """List what jobs needed so far, by program and user, and the estimate for the next run.
+
+    The estimate is the smaller of the most and of the mean plus three standard deviations, of this month's runs and the
+    last one's. Policy fit uses it for jobs without --memory.
+
+    \b
+    Examples:
+      ctl history
+      ctl history ./sim
+    """
+    from ctl.protocol import Client
+
+    with Client() as agent:
+        found: list[dict[str, Any]] = agent.call("history")
+    if program is not None:
+        found = [one for one in found if os.path.realpath(program) in one["program"].split()]
+
+    def people() -> None:
+        rows = [
+            (
+                *(one["program"], one["user"], str(one["runs"])),
+                *(_number(one[name] / _MIB, 1) for name in ("most", "estimate")),
+            )
+            for one in found
+        ]
+        columns = ("program", "user", "runs", "most MiB", "estimate MiB")
+        table(columns, rows, right=columns[2:], empty="no job has ended under policy fit yet")
+
+    emit(found, as_json, people)
+
+
+@click.command()
+@click.argument("jid")
+@JSON
+def cancel(jid: str, as_json: bool) -> None:
+    """End a job: kill its processes here, or take it out of the queue.
+
+    \b
+    Example:
+      ctl cancel sim
+    """
+    from ctl.protocol import Client
+
+    with Client() as agent:
+        done: dict[str, Any] = agent.call("cancel", jid=jid)
+    words = "killed" if done["was"] == "here" else "waits no longer: its `ctl run` ends"
+    emit(done, as_json, lambda: click.echo(f"job {jid} {words}"))
 
 
 @click.command()

@@ -233,6 +233,10 @@ class JobCgroups:
         listed = stat["active_anon"] + stat["inactive_anon"] - stat["shmem"]
         return max(stat["anon"], listed) + stat["file_mapped"], max(0, swapped)
 
+    def locked(self, jid: str) -> int:
+        """The job's memory that cannot go to swap, bytes: it stays while the job is stopped."""
+        return keyed(self._there(jid) / "memory.stat")["unevictable"]
+
     def cpu_ns(self) -> tuple[int, int]:
         """CPU time used so far by all jobs, ended jobs included, and by all tasks of this machine.
 
@@ -257,6 +261,12 @@ class JobCgroups:
     def pool_used(self) -> int:
         """Memory of all jobs together, bytes, without jobs of Slurm."""
         return _number(self.parent / "memory.current")
+
+    def pool_held(self) -> tuple[int, int]:
+        """Memory of all jobs together that only swap could free, and pages of files that they keep using: bytes,
+        without jobs of Slurm."""
+        stat = keyed(self.parent / "memory.stat")
+        return max(0, self.pool_used() - stat["active_file"] - stat["inactive_file"]), stat["active_file"]
 
     def protect(self, jid: str, sure: int, low: int) -> None:
         """Set a job's part of the pool's protection, bytes; nothing is set for a job of Slurm."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ctl import policy
-from ctl.contract import Join
+from ctl.contract import JobQueue, Join
 from ctl.kernel import cpu_limits, ext_server, job_class
 from ctl.kernel import knobs as encoding
 from ctl.kernel.cgroups import JobCgroups
@@ -51,9 +51,11 @@ class Agent:
         cgroups: JobCgroups,
         name: str,
         values: Mapping[str, policy.Value],
+        queue: JobQueue,
         join: Join | None = None,
     ) -> None:
-        """`name`, `values`: the policy and all knobs the scheduler was loaded with; `join`: see ctl/contract.py."""
+        """`name`, `values`: the policy and all knobs the scheduler was loaded with; `queue`, `join`: see
+        ctl/contract.py."""
         self.scheduler = scheduler
         self._own = {name: values[name] for name, knob in policy.KNOBS.items() if not knob.fields}
         self.settings = Settings(policy.find_policy(name), self._read_knobs())
@@ -64,10 +66,10 @@ class Agent:
         self.tracing = Tracing(scheduler)
         self.memory = MemoryWatch(scheduler, self.tell)
         self.listeners = Listeners(
-            scheduler, self.tell, gone=self._look_at_scheduler, memory=self.memory.check, joined=self._joined
+            scheduler, self.tell, gone=self._look_at_scheduler, memory=self._memory_changed, joined=self._joined
         )
         self.contract = SocialContract(
-            scheduler, cgroups, self.settings, lambda: self.jobs, self._input, self.tell, join
+            scheduler, cgroups, self.settings, lambda: self.jobs, self._input, self.tell, queue, join
         )
         self.sensors = NodeSensors(self.tell, self.settings, self._input_seen)
         by_class = self.settings.word("contract") == "class"
@@ -168,6 +170,10 @@ class Agent:
     def _input_seen(self) -> None:
         if not self.ending:
             self.contract.look_for_user()
+
+    def _memory_changed(self) -> None:
+        self.memory.check()
+        self.contract.fit()
 
     def _job_ended(self, job: Job) -> None:
         self.contract.job_ended(job)

@@ -139,6 +139,10 @@ class Jobs:
         self._join(job, pid)
         return job
 
+    def kill(self, jid: str) -> None:
+        """End all processes of a job of `ctl run`, also of a stopped one."""
+        self._cgroups.kill(jid)
+
     def look_for_slurm(self) -> None:
         """Take up jobs that Slurm already runs here, whose announcement came before this agent or was lost."""
         for path in slurm.find_jobs():

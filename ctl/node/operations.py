@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ctl.contract import Wish
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.node.agent import Agent
-from ctl.node.jobs import user_name
+from ctl.node.jobs import SLURM, user_name
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
 from ctl.node.server import Operation, Peer, Server
@@ -41,6 +42,9 @@ class Operations:
             "jobs": self._jobs,
             "tasks": self._tasks,
             "enter": self._enter,
+            "queue": self._queue,
+            "history": self._history,
+            "cancel": self._cancel,
             "unload": self._unload,
         }
         return {name: self._unless_ending(operation) for name, operation in operations.items()}
@@ -108,8 +112,53 @@ class Operations:
         self._agent.jobs.check_user(jid, user)
         if self._agent.contract.peers is not None:
             await self._agent.contract.peers.check_user(jid, user)
+        if why := self._has_to_wait(jid, user, arguments):
+            return {"jid": jid, "wait": why}
         job = self._agent.jobs.enter(jid, peer.pid, user)
         return {"jid": job.jid, "path": str(job.path)}
+
+    def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:
+        """Why a job that can wait outside may not begin yet; empty: it may, or it can only wait stopped."""
+        need, program = arguments.get("memory", 0), arguments.get("program", "")
+        if not isinstance(need, int) or isinstance(need, bool) or need < 0:
+            raise CoschedError(f"job {jid} needs {need!r}: give the bytes as a number above 0", USAGE)
+        if need > (most := self._agent.contract.memory_size()):
+            raise CoschedError(
+                f"job {jid} needs {need >> 20} MiB, and this node has {most >> 20} MiB in all: use more nodes, or a "
+                "smaller --memory",
+                USAGE,
+            )
+        if not self._agent.settings.on("fit") or self._agent.jobs.get(jid) is not None:
+            return ""
+        now, again = arguments.get("now") is True, arguments.get("again") is True
+        why = self._agent.contract.fitting.ask(Wish(jid, user, str(program), need, now, again))
+        return why if arguments.get("can_wait") is True else ""
+
+    async def _history(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        return self._agent.contract.fitting.history()
+
+    async def _queue(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        if not self._agent.settings.on("fit"):
+            name = self._agent.settings.policy.name
+            raise CoschedError(f"policy {name} has no queue of jobs: `ctl switch fit`, or `ctl set fit=on`", USAGE)
+        self._agent.contract.fit()
+        return self._agent.contract.fitting.report()
+
+    async def _cancel(self, peer: Peer, arguments: dict[str, Any]) -> object:
+        jid = arguments.get("jid")
+        job, waiting = self._agent.jobs.get(str(jid)), self._agent.contract.fitting.waits_for(str(jid))
+        owner = job.user if job is not None else waiting
+        if not isinstance(jid, str) or owner is None:
+            raise CoschedError(f"there is no job {jid!r}: `ctl jobs` and `ctl queue` list the jobs", USAGE)
+        if peer.uid != 0 and user_name(peer.uid) != owner:
+            raise CoschedError(f"job {jid} belongs to user {owner}, not to {user_name(peer.uid)}", USAGE)
+        if job is not None and job.origin == SLURM:
+            raise CoschedError(f"job {jid} is a job of Slurm: use scancel {jid}", USAGE)
+        if job is not None:
+            self._agent.jobs.kill(jid)
+        else:
+            self._agent.contract.fitting.cancel(jid)
+        return {"jid": jid, "was": "here" if job is not None else "waiting"}
 
     async def _unload(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
         self._agent.let_go("unloaded by ctl unload")

@@ -47,12 +47,18 @@ class Pools:
 
     def __init__(self, cgroups: JobCgroups) -> None:
         self._cgroups = cgroups
+        self._out_s = self._back_s = 0.0  # how long it took to push out, and to read back, the last job
         self._stopped: set[str] = set()
         self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
         self._reading: set[str] = set()  # jobs that the thread reads back now
         self._most: int | None = None  # bytes that the jobs are held to
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
         self._said: tuple[object, float] | None = None  # the limits that are set, and when to write them again
+
+    @property
+    def exchange_s(self) -> float:
+        """How long the last job took to go out of memory, and the last one to come back, together; seconds."""
+        return self._out_s + self._back_s
 
     def stopped(self, jid: str) -> bool:
         """Whether it is stopped."""
@@ -70,6 +76,17 @@ class Pools:
         self._cgroups.set_pool(sure, pool, self._most)
         for jid in jids:
             self._cgroups.protect(jid, *((0, 0) if jid in self._stopped else (sure, pool)))
+
+    def hold(self, most: int) -> None:
+        """Hold the jobs together to this many bytes, and protect nothing of theirs.
+
+        While they have more, the limit comes down step by step: the kernel lets its writer wait until the limit holds.
+        """
+        self._most = max(most, _LEAST_HIGH, self._cgroups.pool_used() - _PIECE)
+        wanted, now = ("hold", self._most), time.monotonic()
+        if self._said is None or wanted != self._said[0] or now >= self._said[1]:
+            self._said = wanted, now + _SAY_AGAIN
+            self._cgroups.set_pool(0, 0, self._most)
 
     def unlimit(self, jids: list[str]) -> None:
         """Remove protection and limits."""
@@ -93,6 +110,10 @@ class Pools:
         self._cgroups.set_frozen(jid, False)
         self._coming[jid] = _COMING
         self._read_back(jid)
+
+    def come_back(self, jid: str) -> None:
+        """Bring back pages that a running job has lost, from the end of this epoch on, as far as there is room."""
+        self._coming.setdefault(jid, _COMING)
 
     def hold_still(self) -> None:
         """Freeze stopped jobs again: Slurm may have moved in processes, or the supervisor may have thawed all jobs."""
@@ -127,10 +148,11 @@ class Pools:
             waited = 0.0
             while jid in self._stopped and waited < _FREEZE_LIMIT and not self._cgroups.await_frozen(jid, _FREEZE_STEP):
                 waited += _FREEZE_STEP
-            left = self._cgroups.memory(jid)[0]
+            left, began = self._cgroups.memory(jid)[0], time.monotonic()
             while left > 0 and jid in self._stopped:
                 self._cgroups.push_out(jid, min(_PIECE, left))
                 left -= _PIECE
+            self._out_s = time.monotonic() - began
         except (CoschedError, OSError):  # the job ended meanwhile
             return
 
@@ -141,6 +163,7 @@ class Pools:
 
     def _bring_back(self, jid: str) -> None:
         """In a thread: read back pages, as far as no other pages must go, while the job is in `_coming`."""
+        began = time.monotonic()
         try:
             for pid in self._cgroups.pids(jid):
                 for start, size in paging.spans(pid, _BACK):
@@ -148,6 +171,7 @@ class Pools:
                         return
                     paging.will_need(pid, start, size)
             self._coming.pop(jid, None)
+            self._back_s = time.monotonic() - began
         except (CoschedError, OSError):  # the job ended meanwhile
             return
         finally:

@@ -3,12 +3,12 @@
 
     input, knob local_user ──► local user? ──► the kernel's quanta, the other nodes
     knob slots, time of day ──► slots ──► freezer of all jobs
-    end of an epoch ──► Set_Memory ──► stops wanted ──► [the other nodes] ──► freezer, State of a job in the kernel
+    end of an epoch ──► Set_Memory, fit ──► stops wanted ──► [the other nodes] ──► freezer, State of a job in the kernel
 
 The kernel gives quanta by the current state (CCS Alg. 2): present user, slowed jobs and W are written when they change,
 not at the end of an epoch, so that a user does not wait. An epoch is `epoch_ms` of time; the papers' epoch ended with
 the quanta of all tasks, which no kernel counts any more. At the end of an epoch CPU shares are measured and Set_Memory
-decides.
+decides; with `fit` on, ctl/node/fitting.py, also when a job begins or ends.
 
 With events on and a cluster joined, the other nodes decide, too, which jobs are slowed and stopped here
 (ctl/contract.py): this node's wishes go to the relay, whose decision comes back at once. Alone the node carries out its
@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ctl.contract import Decision, Join, Peers, Sizes, State
+from ctl.contract import Decision, JobQueue, Join, Peers, Sizes, State
 from ctl.errors import CoschedError
 from ctl.kernel import ext_server, sysinfo
 from ctl.kernel.cgroups import JobCgroups
@@ -31,10 +31,11 @@ from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Scheduler
 from ctl.node import local_user, set_memory, speed
 from ctl.node.explicit import Period, Slots
+from ctl.node.fitting import Fitting
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
 from ctl.node.pools import Pools
-from ctl.node.set_quantum import Quanta, Shares, mpl_bound, quanta, speed_weight, stretch
+from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight, stretch
 from ctl.node.swapping import Swapping
 from ctl.policy import MODULES, Settings
 
@@ -55,9 +56,10 @@ class SocialContract:
         jobs: Callable[[], Iterable[Job]],
         seen: Callable[[], Input | None],
         tell: Callable[..., None],
+        queue: JobQueue,
         join: Join | None = None,
     ) -> None:
-        """`seen`: user input, None while no sensor runs; `join`: see `Join` of ctl/contract.py."""
+        """`seen`: user input, None while no sensor runs; `queue`, `join`: see ctl/contract.py."""
         self.user = LocalUser()
         self.user_since = time.time()
         self.measured = 0.0  # million turns per second; 0: not measured yet
@@ -66,6 +68,7 @@ class SocialContract:
         self.memory = set_memory.State()
         self.epoch: set_memory.Epoch | None = None  # the last epoch that Set_Memory saw
         self.pools = Pools(cgroups)
+        self.fitting = Fitting(queue, cgroups, self.pools)
         self.slots = Slots(cgroups, tell)
         self.peers: Peers | None = None
         self.tell = tell
@@ -118,8 +121,12 @@ class SocialContract:
         self._keep_slots()
         if not self._settings.on("memory"):
             self.memory, self.epoch = set_memory.State(), None
+        if not self._settings.on("fit"):
+            self.fitting.clear()
+        if not (self._settings.on("memory") or self._settings.on("fit")):
             self.pools.unlimit([job.jid for job in self._jobs()])
-            self._want_stopped()
+        self._want_stopped()
+        self.fit()
         async with self._joining:
             if not self._settings.on("events"):
                 await self._leave()
@@ -184,6 +191,7 @@ class SocialContract:
         self._keep_slots()
         if self.peers is not None:
             self.peers.hold(job.jid, job.user)
+        self.fit()
 
     def job_ended(self, job: Job) -> None:
         """A job's last task here has ended."""
@@ -193,15 +201,15 @@ class SocialContract:
         self._told.pop(job.jid, None)
         self.pools.forget(job.jid)
         self._slow(job, False)
+        self.fit()
 
     def state(self, jid: str) -> tuple[str, str]:
         """A job's state here, "free", "slowed" or "stopped", and the reason."""
         if self.peers is not None:
             told = self._told.get(jid, Decision(jid, State.FREE))
             return told.state, told.why
-        for stop in self.memory.stops:
-            if stop.jid == jid:
-                return "stopped", stop.why
+        if why := dict(self._stops()).get(jid):
+            return "stopped", why
         slowed = self.user.present and self._settings.on("quantum")
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
@@ -226,11 +234,16 @@ class SocialContract:
         self._scheduler.slow_job(job.cgid, slowed)
         self._scheduler.adjust(slowed_jobs=len(self._slowed))
 
+    def _stops(self) -> list[tuple[str, str]]:
+        """The jobs that this node wants stopped, each with a reason."""
+        return [*self.fitting.stops, *((stop.jid, stop.why) for stop in self.memory.stops)]
+
     def _want_stopped(self) -> None:
-        """Carry out the stops that Set_Memory wants, through the other nodes if there are any."""
+        """Carry out this node's stops, through the other nodes if there are any."""
         if self.peers is not None:
-            self.peers.stops([(stop.jid, stop.why) for stop in self.memory.stops])
-        for job in list(self._jobs()):
+            self.peers.stops(self._stops())
+        stopped = {jid for jid, _ in self._stops()}
+        for job in sorted(self._jobs(), key=lambda job: job.jid not in stopped):  # first, memory is given up
             self._settle(job)
 
     # the other nodes
@@ -304,6 +317,13 @@ class SocialContract:
         self.pools.keep()
         if self._settings.on("memory"):
             self._set_memory(now)
+        self.fit()
+
+    def fit(self) -> None:
+        """Policy `fit`: decide which jobs run, and carry it out."""
+        turn_s, wanted = self._settings.number("turn_s"), self._settings.on("fit") and not self._lifted
+        if wanted and self.fitting.look(self._as_seen(self._jobs()), turn_s):
+            self._want_stopped()
 
     def _set_memory(self, now: float) -> None:
         before = self.memory.stops
@@ -318,7 +338,7 @@ class SocialContract:
             self._want_stopped()
         self.pools.limit([job.jid for job in jobs], pool, self.memory_size(), self.memory.limited)
 
-    def _as_seen(self, jobs: list[Job]) -> tuple[set_memory.Job, ...]:
+    def _as_seen(self, jobs: Iterable[Job]) -> tuple[set_memory.Job, ...]:
         found = []
         for job in jobs:
             try:
@@ -333,15 +353,10 @@ class SocialContract:
     def _stopped_elsewhere(self, jid: str) -> bool:
         """Whether another node wants this job stopped."""
         told = self._told.get(jid)
-        if self.peers is None or told is None:
-            return False
-        return told.state is State.STOPPED and told.elsewhere(self.peers.node)
+        here = "" if self.peers is None else self.peers.node
+        return bool(here and told and told.state is State.STOPPED and told.elsewhere(here))
 
     # for people
-
-    def _set_share(self, now: Quanta) -> float:
-        """The share of a CPU that jobs are to have beside busy local tasks: one against one in the queue contract."""
-        return self._settings.number("share_l") if self._settings.word("contract") == "class" else now.set_share
 
     def report(self) -> dict[str, Any]:
         """The value of "contract" in `ctl status --json`."""
@@ -353,7 +368,7 @@ class SocialContract:
             on=self._settings.on("quantum"),
             local_user=self.user.present,
         )
-        jobs = list(self._jobs())
+        jobs, by_class = list(self._jobs()), self._settings.word("contract") == "class"
         stopped = [{"jid": job.jid, "why": self.state(job.jid)[1]} for job in jobs if self.pools.stopped(job.jid)]
         return {
             "kind": self._settings.word("contract"),
@@ -366,7 +381,8 @@ class SocialContract:
                 "local_ms": now.local,
                 "parallel_ms": now.parallel,
                 "slowed_ms": now.slowed,
-                "set_share": self._set_share(now),
+                # of a CPU, for jobs beside busy local tasks: in the queue contract one against one
+                "set_share": self._settings.number("share_l") if by_class else now.set_share,
                 "achieved_share": self.shares.parallel,
                 "busy_cpus": self.shares.busy,
             },

@@ -76,7 +76,8 @@ _KNOBS = (
     ),
     Knob("contract", "choice", "queue",
          "queue: all tasks stand in one ready queue, and quanta keep the contract; class: local tasks stay on the "
-         "kernel's own scheduler, with their weights and limits, and jobs have L of each CPU; fixed while loaded",
+         "kernel's own scheduler, with their weights and limits, and jobs have L of each CPU; fixed while loaded, and "
+         "without this knob the first contract of the policy's row",
          "design §4", choices=("queue", "class"), live=False),
     Knob("contract_period_ms", "integer", 20, "contract=class: jobs have L of each CPU in every such period",
          "design §4", unit="ms", low=2, high=400),
@@ -86,6 +87,12 @@ _KNOBS = (
     Knob("memory", "choice", "policy",
          "Set_Memory: while a local user's node swaps, jobs above their memory share are stopped; `policy`: as above",
          "CCS Alg. 3", choices=("policy", "on", "off")),
+    Knob("fit", "choice", "policy",
+         "those jobs run whose memory fits beside local tasks, the others wait; `policy`: the policy's row decides",
+         "ParPar §3.2, design §7", choices=("policy", "on", "off")),
+    Knob("turn_s", "integer", 30,
+         "fit: while jobs wait, those that waited go first after so long; 0: a job runs to its end",
+         "design §7", unit="s", high=86400),
     Knob("events", "choice", "policy",
          "in a cluster: exchange events with the other nodes that hold a job; `policy`: as above",
          "CCS §4.3", choices=("policy", "on", "off")),

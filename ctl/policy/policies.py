@@ -13,9 +13,9 @@ __all__ = ["DEFAULT_POLICY", "MODULES", "POLICIES", "Policy", "check_contract", 
 
 DEFAULT_POLICY = "csm"
 
-MODULES = ("quantum", "memory", "events", "slots")
-"""The modules: the parts of CCS beside Insert_RQ (CCS §4, F. 2), and the slots of Monito's explicit coscheduling. Each
-is a knob and a column of the policy table."""
+MODULES = ("quantum", "memory", "events", "slots", "fit")
+"""The modules: the parts of CCS beside Insert_RQ (CCS §4, F. 2), the slots of Monito's explicit coscheduling, and the
+admission of jobs by memory. Each is a knob and a column of the policy table."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Policy:
     memory: bool = False  # Set_Memory
     events: bool = False  # Sending_Events and Receiving_Events
     slots: bool = False  # stops of all jobs by the clock
+    fit: bool = False  # only jobs run whose memory fits together
+    contract: str = "queue"  # the contract it is loaded with, unless the knob is set
 
     def has(self, module: str) -> bool:
         """Whether this row switches a module of MODULES on."""
@@ -85,6 +87,15 @@ _POLICIES = (
         memory=True,
         events=True,
     ),
+    Policy(
+        "fit",
+        "fifo",
+        "every task goes to the tail of the ready queue; only those jobs run whose memory fits beside the local tasks, "
+        "in the order of their arrival, and the others wait, stopped or not yet begun",
+        "ParPar §3.2, design §7",
+        fit=True,
+        contract="class",
+    ),
     Policy("poly", "ccs", "as ccs, without Set_Quantum and events", "CCS §5.1", memory=True),
     Policy("zhang", "fifo", "as rr, with Set_Quantum", "CCS §5.1", quantum=True),
     Policy(
@@ -123,16 +134,25 @@ def find_policy(name: str) -> Policy:
 
 
 def contracts(policy: Policy) -> tuple[str, ...]:
-    """The contracts under which a policy has a meaning: rule `prio` orders jobs against local tasks, so one queue.
+    """The contracts under which a policy has a meaning, the one it is loaded with first: rule `prio` orders jobs
+    against local tasks, so one queue.
 
-    >>> contracts(POLICIES["csm"]), contracts(POLICIES["prio"])
-    (('queue', 'class'), ('queue',))
+    >>> contracts(POLICIES["csm"]), contracts(POLICIES["fit"]), contracts(POLICIES["prio"])
+    (('queue', 'class'), ('class', 'queue'), ('queue',))
     """
-    return ("queue",) if policy.rule == "prio" else ("queue", "class")
+    both = ("queue", "class") if policy.contract == "queue" else ("class", "queue")
+    return ("queue",) if policy.rule == "prio" else both
 
 
 def check_contract(policy: Policy, values: Mapping[str, Value]) -> None:
-    """Raise CoschedError (status 2) where policy and knobs ask for what contract=class cannot give."""
+    """Raise CoschedError (status 2) where policy and knobs ask for two rules of memory, or for what contract=class
+    cannot give."""
+    if is_on(policy, "memory", values) and is_on(policy, "fit", values):
+        raise CoschedError(
+            f"policy {policy.name} with these knobs has Set_Memory and fit on, and both decide which jobs are stopped: "
+            "set memory=off or fit=off",
+            USAGE,
+        )
     if values.get("contract") != "class":
         return
     if "class" not in contracts(policy):

@@ -280,6 +280,8 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             # imported now, so that the scheduler does not wait for them
             import asyncio
 
+            from ctl.jobs.history import History
+            from ctl.jobs.queue import Queue
             from ctl.node.agent import Agent
             from ctl.node.operations import server_of
             from ctl.node.server import open_socket
@@ -295,8 +297,10 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             for refused in filter(None, (before_all_others(), stay_in_memory())):
                 _log.warning("the agent: %s", refused)
 
+            queue = Queue(history=History(tell=_log.warning))
+
             async def serve() -> tuple[str, Any]:
-                agent = Agent(scheduler, cgroups, options.policy, values, join)
+                agent = Agent(scheduler, cgroups, options.policy, values, queue, join)
                 why = await agent.run(server_of(agent), open_socket(protocol.SOCKET), up)
                 return why, agent.exit
 

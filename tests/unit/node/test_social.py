@@ -97,12 +97,13 @@ def test_a_module_is_on_by_its_knob_or_else_by_the_row(module: str) -> None:
         assert not policy.is_on(row, module, {module: "off"})
 
 
-def test_rows_of_the_paper() -> None:
-    """CCS §5.1: Zhang is Set_Quantum alone, Poly is Insert_RQ with Set_Memory."""
+def test_the_modules_of_the_rows() -> None:
+    """CCS §5.1: Zhang is Set_Quantum alone, Poly is Insert_RQ with Set_Memory. `fit` is ours."""
     have = {name: tuple(m for m in policy.MODULES if row.has(m)) for name, row in policy.POLICIES.items()}
     assert {name: modules for name, modules in have.items() if modules} == {
         "ccs": ("quantum", "memory", "events"),
         "poly": ("memory",),
         "zhang": ("quantum",),
         "explicit": ("slots",),
+        "fit": ("fit",),
     }

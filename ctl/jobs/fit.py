@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which jobs run: those whose memory fits together, on all their nodes (policy `fit`).
+
+This is ParPar's admission (ParPar §3.2): in the order of the queue, a job runs if its need fits beside the needs of the
+running jobs before it. A job that does not fit waits, and later jobs may pass it, PASSES times; from then on no job
+that waits behind it may start (B-PP-8, PP-20). On a node where no job runs, the first job runs whatever it needs: no
+other memory could serve it better, and it must not wait for ever (B-PP-9).
+
+The rule is a function of facts, so nodes that know the same facts come to the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["PASSES", "Demand", "Wait", "fit"]
+
+PASSES: Final = 15  # ParPar §3.2
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the rule knows of one job."""
+
+    jid: str
+    needs: Mapping[str, int]  # bytes, on each node that holds its ranks
+    runs: bool = False  # it runs now
+    passed: int = 0  # jobs that started while it waited before them
+    now: bool = False  # its owner wants it to run whether or not it fits
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A job that waits, and the reason."""
+
+    jid: str
+    node: str
+    need: int  # bytes on this node, of which `free` are there
+    free: int
+    behind: str = ""  # the job that no other may pass any more; empty: it does not fit
+
+    def why(self, several: bool = False) -> str:
+        """The reason in words, with the node if there are `several`.
+
+        >>> Wait("sim2", "node2", 48 << 20, 31 << 20).why(several=True)
+        'needs 48 MiB on node2, 31 are free'
+        """
+        if self.behind:
+            return f"job {self.behind} was passed {PASSES} times and is next"
+        where = f" on {self.node}" if several else ""
+        if not self.need:
+            return f"no memory is free{where}"
+        return f"needs {self.need / _MIB:.0f} MiB{where}, {self.free / _MIB:.0f} are free"
+
+
+def fit(jobs: Sequence[Demand], rooms: Mapping[str, int]) -> tuple[list[str], list[Wait]]:
+    """The jobs that run, and those that wait, both in the order of `jobs`. `rooms`: bytes for jobs on each node.
+
+    >>> two = [Demand("a", {"n": 40}), Demand("b", {"n": 30})]
+    >>> fit(two, {"n": 60})
+    (['a'], [Wait(jid='b', node='n', need=30, free=20, behind='')])
+    >>> fit(two, {"n": 10})[0]  # the first runs in any case
+    ['a']
+    """
+    free, taken = dict(rooms), set[str]()
+    running: list[str] = []
+    waits: list[Wait] = []
+    first = ""  # the job that no other may pass
+    for job in jobs:
+        short = next((node for node, need in job.needs.items() if node in taken and need > free[node]), None)
+        if short is not None and not job.now:
+            waits.append(Wait(job.jid, short, job.needs[short], max(0, free[short])))
+            first = first or (job.jid if job.passed >= PASSES else "")
+        elif first and not job.runs and not job.now:
+            node = next(iter(job.needs), "")
+            waits.append(Wait(job.jid, node, job.needs.get(node, 0), max(0, free.get(node, 0)), first))
+        else:
+            running.append(job.jid)
+            taken |= job.needs.keys()
+            for node, need in job.needs.items():
+                free[node] -= need
+    return running, waits

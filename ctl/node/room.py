@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Room: the memory of this node that jobs may have, so that no page of a local task is taken for a job's sake.
+
+    room = memory - need of local tasks - reserve
+
+Local is everything outside jobs, the kernel included. Its need is all memory that is neither available nor a job's, and
+the pages of files that local tasks keep using. The largest need of the last PEAK seconds counts. So a program that
+comes and goes finds its memory, and a page that went to swap for a job's sake still has its place when it comes back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from ctl.kernel import sysinfo
+
+__all__ = ["PEAK", "Room", "Sample", "reserve", "take_sample"]
+
+PEAK: Final = 120.0  # seconds
+_RESERVE: Final = 1 / 128  # of memory
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Memory of the whole node, bytes."""
+
+    total: int
+    available: int
+    active_files: int  # pages of files in use; the kernel calls them available
+
+
+def take_sample() -> Sample:
+    """The kernel's figures now."""
+    now = sysinfo.meminfo()
+    return Sample(now["MemTotal"], now["MemAvailable"], now["Active(file)"])
+
+
+def reserve(total: int) -> int:
+    """The part of this memory, bytes, that is planned for nobody."""
+    return int(total * _RESERVE)
+
+
+class Room:
+    """The room, over time."""
+
+    def __init__(self) -> None:
+        self._needs: deque[tuple[float, int]] = deque()  # (when, local need); each is larger than all later ones
+
+    def look(self, at: float, sample: Sample, jobs: int, jobs_files: int) -> int:
+        """The room, bytes, at this moment (seconds).
+
+        `jobs`: memory of all jobs that only swap could free; `jobs_files`: pages of files in use by jobs.
+        """
+        files = max(0, sample.active_files - jobs_files)
+        need = max(0, sample.total - sample.available - jobs + files)
+        while self._needs and self._needs[-1][1] <= need:
+            self._needs.pop()
+        self._needs.append((at, need))
+        while self._needs[0][0] < at - PEAK:
+            self._needs.popleft()
+        return max(0, sample.total - reserve(sample.total) - self._needs[0][1])

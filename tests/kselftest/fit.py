@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Policy `fit`: jobs whose memory does not fit wait, in turns, stopped or before they begin; local pages stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from ctl.kernel.cgroups import PARENT
+from tests.kselftest import ktap
+from tests.kselftest.command import agent, asked, ctl, refused
+from tests.kselftest.node import ENDLESS, room, spawned
+
+_ROOM: Final = 240 << 20  # bytes
+_USES = "import time; m = bytearray({size})\nwhile True:\n for i in range(0, len(m), 4096): m[i] = 1\n time.sleep(0.05)"
+_LOCAL_MB: Final = 24
+_SWAPPED: Final = 256  # KB of a local program that the kernel may have taken before there were jobs
+
+
+def _uses(size: int) -> tuple[str, ...]:
+    """A program that uses so many bytes all the time."""
+    return sys.executable, "-c", _USES.format(size=size)
+
+
+def _job(jid: str, size: int, *options: str) -> tuple[str, ...]:
+    return ("ctl", "run", "--job", jid, *options, "--", *_uses(size))
+
+
+def _frozen(jid: str) -> bool:
+    """Whether there is such a job, and it is stopped."""
+    switch = PARENT / jid / "cgroup.freeze"
+    return switch.exists() and switch.read_text() == "1\n"
+
+
+def _queue() -> dict[str, dict[str, Any]]:
+    return {one["jid"]: one for one in asked("queue")["jobs"]}
+
+
+def _swapped_kb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmSwap"))
+
+
+def the_later_waits() -> None:
+    """Of two jobs that do not fit the later is stopped until the first has ended, and no local page is taken."""
+    with room(_ROOM) as available, spawned(*_uses(_LOCAL_MB << 20)) as local, agent("epoch_ms=500", policy="fit"):
+        first = spawned(*_job("first", available * 45 // 100))
+        with first, spawned(*_job("second", available * 70 // 100)) as second:
+            ktap.until(lambda: _frozen("second"), "the second is stopped", 60)
+            now = _queue()
+            ktap.note(str(now))
+            ktap.expect((now["first"]["state"], now["second"]["state"]), ("runs", "stopped"), "states")
+            assert "MiB" in now["second"]["why"] and now["second"]["why"].endswith("; after first"), now
+            ktap.expect(_frozen("first"), False, "the first is stopped")
+            time.sleep(2)
+            ktap.expect(_swapped_kb(local.pid) <= _SWAPPED, True, "the local program has its pages")
+            ctl("cancel", "first")
+            ktap.until(lambda: not _frozen("second"), "the second goes on", 10)
+            ktap.expect(second.poll(), None, "the second's exit")
+            time.sleep(2)
+            ktap.note(f"{_swapped_kb(local.pid)} KB of the local program are on swap")
+            ktap.expect(_swapped_kb(local.pid) <= _SWAPPED, True, "the local program has its pages still")
+        limit = (PARENT / "memory.high").read_text()
+        ktap.note(f"jobs are held to {limit.strip()} bytes of {available}")
+    ktap.expect(PARENT.exists() and (PARENT / "memory.high").read_text() != "max\n", False, "a limit is left")
+
+
+def turns() -> None:
+    """What waits goes first in the next turn."""
+    with room(_ROOM) as available, agent("epoch_ms=500", "turn_s=3", policy="fit"):
+        size = available * 60 // 100
+        with spawned(*_job("a", 1 << 20, "--memory", f"{size >> 20}M")) as one:
+            ktap.until(lambda: "a" in _queue(), "a is here", 20)
+            with spawned("ctl", "run", "--job", "b", "--memory", f"{size >> 20}M", "--", "sleep", ENDLESS) as other:
+                for turn, waits in (("a", "b"), ("b", "a"), ("a", "b")):
+                    ktap.until(partial(_have, turn, waits), f"{turn} runs, {waits} waits", 20)
+                ktap.expect((one.poll(), other.poll()), (None, None), "ends")
+
+
+def _states() -> dict[str, str]:
+    return {jid: one["state"] for jid, one in _queue().items()}
+
+
+def _have(turn: str, waits: str) -> bool:
+    """Whether it is this job's turn, and the other waits: stopped, if it has begun."""
+    return _states() == {turn: "runs", waits: "stopped" if (PARENT / waits).exists() else "waits"}
+
+
+def waits_before_it_begins() -> None:
+    """A job that says what it needs waits before it begins, can be cancelled, begins in its turn or with --now."""
+    with room(_ROOM) as available, agent("epoch_ms=500", "turn_s=0", policy="fit"):
+        most = f"{available * 70 // 100 >> 20}M"
+        with spawned("ctl", "run", "--job", "a", "--memory", most, "--", "sleep", ENDLESS):
+            ktap.until(lambda: "a" in _queue(), "a is here", 20)
+            mark = Path("/run/kselftest-began")
+            late = ("ctl", "run", "--job", "late", "--memory", most, "--", "touch", str(mark))
+            with spawned(*late) as first:
+                ktap.until(lambda: _states().get("late") == "waits", "it waits", 20)
+                time.sleep(1)
+                ktap.expect((mark.exists(), (PARENT / "late").exists()), (False, False), "it has begun")
+                ctl("cancel", "late")
+                ktap.expect(first.wait(ktap.TIME_OUT_S), 1, "status of a cancelled command")
+            ctl("run", "--job", "urgent", "--memory", most, "--now", "--", "true")
+            with spawned(*late) as second:
+                ktap.until(lambda: _states().get("late") == "waits", "it waits", 20)
+                ctl("cancel", "a")
+                ktap.expect(second.wait(ktap.TIME_OUT_S), 0, "status of a command that had its turn")
+            assert mark.exists()
+            mark.unlink()
+        refused("run", "--job", "x", "--memory", "9000G", "--", "true", words=("9216000 MiB", "in all", "--memory"))
+        refused("run", "--job", "x", "--memory", "0", "--", "true", words=("'0'", "48M"))
+        refused("cancel", "nobody", words=("no job 'nobody'", "ctl queue"))
+        refused("set", "memory=on", words=("Set_Memory and fit", "fit=off"))
+        ctl("switch", "csm")
+        refused("queue", words=("csm has no queue", "ctl switch fit"))
+
+
+def killed() -> None:
+    """kill -9 of the agent: stopped jobs go on, without a limit."""
+    with (
+        room(_ROOM) as available,
+        agent("epoch_ms=500", policy="fit") as pid,
+        spawned(*_job("a", available * 60 // 100)),
+        spawned(*_job("b", available * 60 // 100)),
+    ):
+        ktap.until(lambda: _frozen("a") or _frozen("b"), "one is stopped", 60)
+        os.kill(pid, signal.SIGKILL)
+        ktap.until(lambda: not _frozen("a") and not _frozen("b"), "both go on", 10)
+        ktap.until(lambda: (PARENT / "memory.high").read_text() == "max\n", "the limit is gone", 10)
+
+
+if __name__ == "__main__":
+    ktap.run(the_later_waits, turns, waits_before_it_begins, killed)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The rule of policy `fit`: which jobs run, whose memory fits together on all their nodes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctl.jobs.fit import PASSES, Demand, fit
+
+NODES = ("n1", "n2", "n3")
+NEEDS = st.dictionaries(st.sampled_from(NODES), st.integers(0, 100), min_size=1)
+JOBS = st.lists(st.tuples(NEEDS, st.booleans(), st.sampled_from((0, PASSES)), st.booleans()), max_size=8).map(
+    lambda rows: [Demand(f"j{i}", *row) for i, row in enumerate(rows)]
+)
+CROWD = st.lists(st.tuples(st.integers(1, 90), st.booleans(), st.sampled_from((0, PASSES))), min_size=3).map(
+    lambda rows: [Demand(f"j{i}", {"n1": need}, runs, passed) for i, (need, runs, passed) in enumerate(rows)]
+)
+ROOMS = st.fixed_dictionaries({node: st.integers(0, 150) for node in NODES})
+
+
+@given(JOBS, ROOMS)
+def test_every_job_runs_or_waits_with_a_reason(jobs: list[Demand], rooms: dict[str, int]) -> None:
+    running, waits = fit(jobs, rooms)
+    assert [job.jid for job in jobs if job.jid in running] == running
+    assert sorted([*running, *(wait.jid for wait in waits)]) == sorted(job.jid for job in jobs)
+    for wait in waits:
+        assert wait.need > wait.free or wait.free == 0 or wait.behind in {other.jid for other in waits}
+        assert wait.why()
+
+
+@given(JOBS, ROOMS)
+def test_no_node_is_overfull_unless_by_one_job_alone_or_by_request(jobs: list[Demand], rooms: dict[str, int]) -> None:
+    running, _ = fit(jobs, rooms)
+    for node in NODES:
+        here = [job for job in jobs if job.jid in running and node in job.needs]
+        without = [job for job in here if not job.now]
+        if sum(job.needs[node] for job in here) > rooms[node] and len(without) > 1:
+            # all but the first fitted beside those before them
+            upto = [sum(job.needs[node] for job in here[: i + 1]) for i in range(len(here))]
+            over = [here[i] for i, total in enumerate(upto) if total > rooms[node] and i and here[i].needs[node]]
+            assert all(job.now or job.needs[node] == 0 for job in over)
+
+
+@given(JOBS, ROOMS)
+def test_the_first_job_always_runs(jobs: list[Demand], rooms: dict[str, int]) -> None:
+    if jobs:
+        assert jobs[0].jid in fit(jobs, rooms)[0]
+
+
+@given(CROWD)
+def test_nobody_passes_a_job_that_was_passed_often_enough(jobs: list[Demand]) -> None:
+    """PP-20."""
+    running, waits = fit(jobs, {"n1": 100})
+    short = {wait.jid for wait in waits if not wait.behind}
+    full = [job.jid for job in jobs if job.passed >= PASSES and job.jid in short]
+    if full:
+        place = [job.jid for job in jobs].index(full[0])
+        assert all(job.runs or job.now for job in jobs[place:] if job.jid in running)
+
+
+@given(JOBS, ROOMS, st.integers(0, 7))
+def test_earlier_jobs_do_not_depend_on_later_ones(jobs: list[Demand], rooms: dict[str, int], upto: int) -> None:
+    """So a growing need stops jobs that came later, and never an earlier one."""
+    before = {job.jid for job in jobs[:upto]}
+    assert [jid for jid in fit(jobs, rooms)[0] if jid in before] == fit(jobs[:upto], rooms)[0]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The queue of policy `fit`: order, turns, needs, and jobs that wait outside."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctl.contract import Wish
+from ctl.errors import CoschedError
+from ctl.jobs.fit import PASSES
+from ctl.jobs.history import History
+from ctl.jobs.queue import LEASE, Queue
+
+MB = 1 << 20
+
+
+def stopped(queue: Queue, at: float, room: int, turn_s: float = 0, **sizes: int) -> list[str]:
+    """The stopped jobs, by name; sizes and room in MiB."""
+    return [jid for jid, _ in queue.look(at, {jid: size * MB for jid, size in sizes.items()}, room * MB, turn_s)]
+
+
+def ask(queue: Queue, jid: str, user: str, at: float, **wishes: Any) -> str:
+    return queue.ask(Wish(jid, user, **wishes), at)
+
+
+def states(queue: Queue, at: float = 0) -> dict[str, str]:
+    return {row["jid"]: row["state"] for row in queue.rows(at)["jobs"]}
+
+
+def test_the_one_that_came_later_is_stopped_and_goes_on_when_the_first_has_ended() -> None:
+    queue = Queue()
+    assert stopped(queue, 0, 60, small=28) == []
+    assert stopped(queue, 1, 60, small=28, large=20) == []
+    assert stopped(queue, 2, 60, small=28, large=40) == ["large"]
+    assert queue.why("large") == "needs 40 MiB, 32 are free; after small"
+    assert stopped(queue, 3, 60, small=28, large=1) == ["large"], "its need is its largest, and not what is left of it"
+    assert stopped(queue, 4, 60, large=1) == []
+
+
+def test_a_need_that_grows_stops_those_who_came_later_only() -> None:
+    queue = Queue()
+    assert stopped(queue, 0, 60, a=10, b=10, c=10) == []
+    assert stopped(queue, 1, 60, a=45, b=10, c=10) == ["c"]
+    assert stopped(queue, 2, 60, a=99, b=10, c=10) == ["b", "c"]
+
+
+def test_turns() -> None:
+    queue = Queue()
+    assert stopped(queue, 0, 60, 30, a=40, b=40) == ["b"]
+    assert stopped(queue, 1, 60, 30, a=40, b=40) == ["b"]
+    assert queue.rows(11)["turn_left_s"] == 20
+    assert stopped(queue, 30, 60, 30, a=40, b=40) == ["b"]
+    assert stopped(queue, 31, 60, 30, a=40, b=40) == ["a"]
+    assert stopped(queue, 61, 60, 30, a=40, b=40) == ["b"]
+    assert queue.rows(61)["turns"] == 2
+    assert stopped(queue, 62, 60, 30, b=40) == []
+    assert queue.rows(62)["turn_left_s"] is None
+
+
+def test_without_turns_a_job_runs_to_its_end() -> None:
+    queue = Queue()
+    assert [stopped(queue, at, 60, 0, a=40, b=40) for at in range(0, 1000, 100)] == [["b"]] * 10
+
+
+def test_a_job_waits_before_it_begins() -> None:
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    assert ask(queue, "b", "eve", 1, need=30 * MB) == "needs 30 MiB, 20 are free; after a"
+    assert states(queue) == {"a": "runs", "b": "waits"}
+    assert stopped(queue, 2, 60, a=40) == [], "it has no process to be stopped"
+    assert ask(queue, "b", "eve", 3, need=30 * MB, again=True)
+    stopped(queue, 4, 60)
+    assert ask(queue, "b", "eve", 5, need=30 * MB, again=True) == ""
+    assert stopped(queue, 6, 60, b=1) == []
+    assert queue.rows(6)["jobs"][0]["need"] == 30 * MB, "as declared, before its ranks have touched it"
+    assert ask(queue, "b", "eve", 7, need=99 * MB) == "", "a process more of a job that is here"
+
+
+def test_a_command_that_gave_up_leaves_nothing() -> None:
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    assert ask(queue, "b", "eve", 1, need=30 * MB)
+    stopped(queue, 1 + LEASE + 0.1, 60, a=40)
+    assert states(queue) == {"a": "runs"}
+
+
+def test_now_waits_for_nobody() -> None:
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    assert ask(queue, "b", "eve", 1, need=30 * MB, now=True) == ""
+
+
+def test_whose_a_waiting_job_is() -> None:
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    ask(queue, "b", "eve", 1, need=30 * MB)
+    assert (queue.user("b"), queue.user("a"), queue.user("c")) == ("eve", None, None)
+    with pytest.raises(CoschedError, match="waits for user eve, not for bob"):
+        ask(queue, "b", "bob", 1, need=30 * MB)
+
+
+def test_cancelled() -> None:
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    ask(queue, "b", "eve", 1, need=30 * MB)
+    assert (queue.cancel("b"), queue.cancel("a"), queue.cancel("c")) == (True, False, False)
+    with pytest.raises(CoschedError, match="job b was cancelled while it waited"):
+        ask(queue, "b", "eve", 1.5, need=30 * MB, again=True)
+    assert ask(queue, "b", "eve", 2, need=30 * MB), "a new command of this name"
+
+
+def test_nobody_is_passed_more_than_fifteen_times() -> None:
+    """PP-20."""
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    ask(queue, "big", "eve", 0, need=50 * MB)
+    here: dict[str, int] = {"a": 40}
+    for number in range(PASSES + 5):
+        at = number / 100
+        ask(queue, "big", "eve", at, need=50 * MB, again=True)
+        if ask(queue, f"s{number}", "eve", at, need=10 * MB) == "":
+            stopped(queue, at, 60, **here, **{f"s{number}": 10})
+            stopped(queue, at, 60, **here)  # a short job
+    passed = {row["jid"]: row for row in queue.rows(1)["jobs"]}
+    assert passed["big"]["passed"] == PASSES
+    assert passed["s16"]["why"].startswith("job big was passed 15 times and is next")
+
+
+def test_everybody_gets_a_turn_whatever_comes_and_goes() -> None:
+    """Of jobs that stay, none waits longer than one turn for each job before it; and what runs fits, or is alone."""
+    draw = random.Random(5)
+    for _ in range(300):
+        queue, room = Queue(), 60
+        sizes = {f"j{i}": draw.randrange(1, 80) for i in range(draw.randrange(1, 7))}
+        ran: dict[str, int] = dict.fromkeys(sizes, 0)
+        for at in range(0, 20 * 30 * (len(sizes) + 1), 30):
+            out = stopped(queue, at, room, 30, **sizes)
+            running = [jid for jid in sizes if jid not in out]
+            assert len(running) == 1 or sum(sizes[jid] for jid in running) <= room
+            for jid in running:
+                ran[jid] += 1
+        assert min(ran.values()) >= 15, (sizes, ran)
+
+
+def test_a_program_is_known_the_second_time(tmp_path: Path) -> None:
+    queue = Queue(history=History(tmp_path / "history"))
+    stopped(queue, 0, 60)
+    assert ask(queue, "one", "eve", 0, program="/bin/sim") == ""
+    assert stopped(queue, 1, 60, one=40) == []
+    assert stopped(queue, 2, 60, one=5) == []
+    assert stopped(queue, 3, 60, other=30) == []
+    assert ask(queue, "two", "eve", 4, program="/bin/sim") == "needs 40 MiB, 30 are free; after other"
+    assert ask(queue, "three", "eve", 4, program="/bin/sim", need=20 * MB) == "", "its owner knows better"
+    assert ask(queue, "four", "eve", 4, program="/bin/else") == "", "of which nothing is known"
