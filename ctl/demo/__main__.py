@@ -26,14 +26,14 @@ from rich.console import Console
 from ctl import policy
 from ctl.demo import report
 from ctl.demo.progress import Progress
-from ctl.demo.scenario import EEVDF, Scenario
+from ctl.demo.scenario import EEVDF, FREEZER, PEERS, SCENARIOS, STATIC, Scenario
 from ctl.errors import CoschedError
 from ctl.policy import values as knob_values
 
 __all__ = ["main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
-_DEFAULT_CONFIGS: Final = f"{EEVDF},rr,csm"
+_DEFAULT_CONFIGS: Final = f"{EEVDF},{STATIC},csm,ccs+local_user=on,fit"
 _TIMEOUT_S: Final = 900  # for one guest, which needs about 100 s on an idle host
 
 
@@ -146,7 +146,7 @@ def _check_same_work(measured: dict[str, list[dict[str, Any]]]) -> None:
 def _configs(_context: click.Context, _option: click.Parameter, text: str) -> list[str]:
     configs = list(dict.fromkeys(text.split(",")))
     for config in configs:
-        if config != EEVDF:
+        if config not in PEERS:
             name, *knobs = config.split("+")
             policy.find_policy(name)
             knob_values.parse_assignments(knobs)
@@ -173,7 +173,17 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     show_default=True,
     callback=_configs,
     metavar="LIST",
-    help=f"{EEVDF} (the kernel's own scheduler) and policies, with commas between them; a policy's knobs follow a +.",
+    help=f"{EEVDF} (the kernel's own scheduler), {STATIC} (the same, with weights and protected memory as systemd sets "
+    f"them), {FREEZER} (the same, the newest job frozen while tasks stall on memory) and policies, with commas between "
+    "them; a policy's knobs follow a +.",
+)
+@click.option(
+    "--scenario",
+    "name",
+    default="two",
+    show_default=True,
+    type=click.Choice(list(SCENARIOS)),
+    help="two: a small and a large job, either fits beside the local task; crowded: three jobs, of which one fits.",
 )
 @click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option(
@@ -184,14 +194,14 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     metavar="N",
     help="Guests that run at once.",
 )
-def cli(top: bool, json_file: Path | None, configs: list[str], repeat: int, parallel: int) -> None:
-    """Run two parallel jobs and a local task in too little memory, under the kernel's own scheduler and under ours.
+def cli(top: bool, json_file: Path | None, configs: list[str], name: str, repeat: int, parallel: int) -> None:
+    """Run parallel jobs and a local task in too little memory, under the kernel's own scheduler and under ours.
 
     Prints completion times, page faults, CPU time and the local task's response times, with better and worse figures.
     """
     console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
-    begin, scenario = time.monotonic(), Scenario()
+    begin, scenario = time.monotonic(), SCENARIOS[name]
     measured = _measure_all(Runs(scenario, top), configs, repeat, 1 if top else parallel, console)
     _check_same_work(measured)
     if top:

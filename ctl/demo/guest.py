@@ -3,10 +3,10 @@
 
     python3 -m ctl.demo.guest CONFIG SCENARIO [--top]
 
-CONFIG is "eevdf" or a policy, with knobs as in "csm+flt=probability"; SCENARIO what `Scenario.to_json` wrote. Prints
-one JSON object per line while it goes on: "phase", "at" (s), and in the phase "run" "seconds" since the jobs began,
-"jobs" (share done of each), "swapped_kb" (of each), "swapins" and "overloaded" (the agent's verdict; null without an
-agent). The measurement is left in /out/result.json.
+CONFIG is one of PEERS of scenario.py or a policy, with knobs as in "csm+flt=probability"; SCENARIO is what
+`Scenario.to_json` wrote. Prints one JSON object per line while it goes on: "phase", "at" (s), and in the phase "run"
+"seconds" since the jobs began, "jobs" (share done of each), "swapped_kb" (of each), "swapins" and "overloaded" (the
+agent's verdict; null without an agent). The measurement is left in /out/result.json.
 
 Four measures make runs comparable: the jobs wait at a gate until all programs are ready; idle programs (the agent, too)
 are pushed out to swap; program files are locked in memory; and all memory but the scenario's room is held. So every
@@ -27,8 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from ctl.demo.freezer import Freezer
 from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, push_out, settled, warm_agent
-from ctl.demo.scenario import EEVDF, Job, Scenario
+from ctl.demo.scenario import FREEZER, PEERS, STATIC, Job, Scenario
+from ctl.kernel.cgroups import ROOT
 from ctl.protocol import Client
 
 __all__ = ["main"]
@@ -38,6 +40,8 @@ _COMPILERS: Final = {"mpi_sweep": "mpicc.mpich", "local_task": "gcc", "hold_memo
 _WORK: Final = Path("/run/cosched-demo")  # a tmpfs: nothing here waits for the image's disk
 _RESULT: Final = Path("/out/result.json")
 _TICK_S: Final = 1.0  # between two lines of progress
+_STATIC: Final = {"jobs": 20, "local": 500}  # CPU weights under "static"
+_LIBRARIES_KB: Final = 2048  # of the local task, besides the memory that it goes through
 _ROOM_OFF: Final = 0.05  # of the room: allowed difference of the available memory when the jobs begin
 
 
@@ -46,6 +50,7 @@ class Stage:
 
     def __init__(self, config: str, scenario: Scenario, top: bool) -> None:
         self.config, self.scenario, self.top = config, scenario, top
+        self.has_agent = config not in PEERS
         self.begin = time.monotonic()
         self.gate = _WORK / "gate"
         self.jobs: dict[str, _RunningJob] = {}
@@ -53,7 +58,7 @@ class Stage:
 
     def tell(self, phase: str, **more: object) -> None:
         """Print a line of progress, unless the dashboard has the terminal."""
-        if self.top and self.config != EEVDF and phase == "run":
+        if self.top and self.has_agent and phase == "run":
             return
         print(json.dumps({"phase": phase, "at": round(time.monotonic() - self.begin, 1), **more}), flush=True)
 
@@ -62,20 +67,21 @@ class Stage:
         self.tell("compile")
         _compile_programs()
         with contextlib.ExitStack() as stack:
-            if self.config != EEVDF:
+            if self.config in (STATIC, FREEZER):
+                self._make_cgroups()
+            if self.has_agent:
                 self.tell("load")
                 name, *knobs = self.config.split("+")
                 _ctl("load", "--wait", "--policy", name, *(word for knob in knobs for word in ("--set", knob)))
                 stack.callback(_ctl, "unload")
             self.tell("start")
-            for name, job in self.scenario.jobs.items():
+            for name, job in self.scenario.jobs.items():  # one after the other, so that all runs have the same order
                 self.jobs[name] = stack.enter_context(_started(self._argv(name, job)))
-            for running in self.jobs.values():
-                running.wait_ready()
+                self.jobs[name].wait_ready()
             self.tell("settle")
-            if self.top and self.config != EEVDF:
+            if self.top and self.has_agent:
                 stack.enter_context(child(["ctl", "top"]))
-            agent = _Agent() if self.config != EEVDF else None
+            agent = _Agent() if self.has_agent else None
             push_out()
             warm_agent()
             held = stack.enter_context(settled(_WORK / "hold_memory", self.scenario.room * 1024))
@@ -86,7 +92,24 @@ class Stage:
         """Return the command line of a job, which under a policy of cosched runs in the job's cgroup."""
         sizes = (job.kb_per_rank, job.sweeps, job.passes, job.exchange)
         argv = ["mpiexec.mpich", "-n", str(job.ranks), str(_WORK / "mpi_sweep"), *map(str, sizes), str(self.gate)]
-        return argv if self.config == EEVDF else ["ctl", "run", "--job", name, "--", *argv]
+        return ["ctl", "run", "--job", name, "--", *argv] if self.has_agent else _inside(self._cgroup(name), argv)
+
+    def _cgroup(self, name: str) -> Path:
+        """The cgroup of a job or of "local", under a peer that wants one."""
+        return ROOT / (name if name == "local" else f"jobs/{name}")
+
+    def _make_cgroups(self) -> None:
+        """For jobs and the local task, with the weights and the protection of _STATIC where this is the peer."""
+        for path in (ROOT, ROOT / "jobs"):
+            path.mkdir(exist_ok=True)
+            (path / "cgroup.subtree_control").write_text("+cpu +memory")
+        for name in (*self.scenario.jobs, "local"):
+            self._cgroup(name).mkdir(exist_ok=True)
+        if self.config == STATIC:
+            for name, weight in _STATIC.items():
+                (ROOT / name / "cpu.weight").write_text(str(weight))
+            protected = (self.scenario.local.kb + _LIBRARIES_KB) * 1024
+            (self._cgroup("local") / "memory.min").write_text(str(protected))
 
     def _measure(self, stack: contextlib.ExitStack, agent: _Agent | None) -> dict[str, Any]:
         task = self.scenario.local
@@ -96,7 +119,10 @@ class Stage:
             raise SystemExit(
                 f"{available} KB are available to begin with, not the {self.scenario.room} MB that should be"
             )
-        local = stack.enter_context(child([str(_WORK / "local_task"), *map(str, sizes)], stdout=subprocess.PIPE))
+        command = _inside(self._cgroup("local"), [str(_WORK / "local_task"), *map(str, sizes)])
+        local = stack.enter_context(child(command, stdout=subprocess.PIPE))
+        if self.config == FREEZER:
+            stack.enter_context(Freezer([self._cgroup(name) for name in self.scenario.jobs]))
         before = counters()
         opened = time.monotonic()
         self.gate.touch()
@@ -109,7 +135,7 @@ class Stage:
         output, _ = local.communicate()
         return {
             "agent": agent.outcome(opened) if agent else None,
-            "jobs": {name: job.outcome() for name, job in self.jobs.items()},
+            "jobs": {name: job.outcome(opened) for name, job in self.jobs.items()},
             "timeline": self.timeline,
             "local": json.loads(output),
             "node": {"available_kb": available, **{name: after[name] - before[name] for name in COUNTERS}},
@@ -176,6 +202,7 @@ class _RunningJob:
         assert process.stdout is not None
         self.process, self._stdout = process, process.stdout
         self.text = b""
+        self.told = 0.0  # when it last printed something
 
     def fileno(self) -> int:
         """Readable when it has printed something, or ended."""
@@ -191,7 +218,9 @@ class _RunningJob:
         """Read the job's output; at its end, take the status and return False."""
         piece = os.read(self.fileno(), 4096)
         self.text += piece
-        if not piece:
+        if piece:
+            self.told = time.monotonic()
+        else:
             self.process.wait()
         return bool(piece)
 
@@ -205,18 +234,26 @@ class _RunningJob:
         pids = [line.split()[1].decode() for line in self.text.splitlines() if line.startswith(b"rank ")]
         return sum(kb_of(f"/proc/{pid}/status", "VmSwap") or 0 for pid in pids)
 
-    def outcome(self) -> dict[str, Any]:
-        """Return what the job measured of itself."""
+    def outcome(self, opened: float) -> dict[str, Any]:
+        """Return what the job measured of itself, and the seconds from the opening of the gate to its last word: the
+        clock of a job that is held back begins late."""
         if self.process.returncode != 0:
             raise SystemExit(f"a job ended with status {self.process.returncode}")
         measured: dict[str, Any] = json.loads(self.text[self.text.index(b"{") :])
-        return measured
+        return {**measured, "seconds": round(self.told - opened, 3), "own_seconds": measured["seconds"]}
 
 
 @contextlib.contextmanager
 def _started(argv: list[str]) -> Iterator[_RunningJob]:
     with child(argv, stdout=subprocess.PIPE) as process:
         yield _RunningJob(process)
+
+
+def _inside(cgroup: Path, argv: list[str]) -> list[str]:
+    """The command line, run in this cgroup if it exists."""
+    if not cgroup.is_dir():
+        return argv
+    return ["sh", "-c", f'echo $$ >{cgroup}/cgroup.procs; exec "$@"', "sh", *argv]
 
 
 def _compile_programs() -> None:

@@ -17,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctl.demo.scenario import EEVDF, Scenario
+from ctl.demo.scenario import EEVDF, PEERS, Scenario
 from ctl.percentile import percentile
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Comparison",
     "Figure",
     "compare",
+    "conclusion",
     "document",
     "figures",
     "mechanism",
@@ -188,10 +189,31 @@ def _overloaded(verdicts: Sequence[tuple[float, bool]], end: float) -> tuple[flo
 
 
 def _pairs(configs: Sequence[str]) -> list[tuple[str, str]]:
-    """The comparisons in words: every policy with the kernel's scheduler, later policies with the first policy."""
-    policies = [config for config in configs if config != EEVDF]
-    pairs = [(policy, EEVDF) for policy in policies if EEVDF in configs]
-    return pairs + [(policy, policies[0]) for policy in policies[1:]]
+    """The comparisons in words: every other configuration with the kernel's scheduler; without it, with the first."""
+    baseline = EEVDF if EEVDF in configs else configs[0]
+    return [(config, baseline) for config in configs if config != baseline]
+
+
+def conclusion(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The best policy of ours beside the best peer, in one sentence for people who meet this for the first time.
+
+    Best is the least mean completion of jobs; the sentence also tells what that does to the local task. Empty without
+    a policy or without a peer.
+    """
+    values = {config: _values(measured) for config, measured in runs.items()}
+
+    def best(configs: Sequence[str]) -> str:
+        return min(configs, key=lambda config: values[config]["mean_completion"].median)
+
+    ours, peers = [one for one in runs if one not in PEERS], [one for one in runs if one in PEERS]
+    if not ours or not peers:
+        return ""
+    (mine, one), (theirs, other) = ((name, values[name]) for name in (best(ours), best(peers)))
+    return (
+        f"With {mine} jobs end after {one['mean_completion'].median:.0f} s in the mean and the person at the keyboard "
+        f"waits at most {one['local.p99'].median:.0f} ms in 99 of 100 cases; with {theirs}, the best of what one has "
+        f"without us, {other['mean_completion'].median:.0f} s and {other['local.p99'].median:.0f} ms."
+    )
 
 
 def sentences(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
@@ -262,7 +284,8 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -
             end_section=last,
         )
     told = [mechanism(config, measurement) for config, measured in runs.items() for measurement in measured]
-    return Group(grid, Text(), *(Text(sentence) for sentence in [*filter(None, told), *sentences(runs)]))
+    words = [*filter(None, told), *sentences(runs), conclusion(runs)]
+    return Group(grid, Text(), *(Text(sentence) for sentence in words))
 
 
 def _caption(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -> str:

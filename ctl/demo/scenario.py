@@ -2,7 +2,8 @@
 """The sizes of the demo: one node with one CPU, as the papers' nodes, and more work than fits its memory.
 
 Each working set fits beside the local task, but both together do not: `small` + `large` + local > room > `large` +
-local. This is the example of CSM §2.2, J1 and J2 on node N3.
+local. This is the example of CSM §2.2, J1 and J2 on node N3. In the scenario "crowded" any one of three jobs fits
+beside the local task, and no two do.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["EEVDF", "Job", "LocalTask", "Scenario"]
+__all__ = ["EEVDF", "FREEZER", "PEERS", "SCENARIOS", "STATIC", "Job", "LocalTask", "Scenario"]
 
 EEVDF: Final = "eevdf"  # the configuration that loads nothing: the kernel's own scheduler
+STATIC: Final = "static"  # the same, with the weights and the protection that systemd and uresourced set
+FREEZER: Final = "freezer"  # the same, and the newest job is frozen while tasks stall on memory (freezer.py)
+PEERS: Final = (EEVDF, STATIC, FREEZER)  # configurations without a scheduler of ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +77,10 @@ class Scenario:
         values["jobs"] = {name: Job(**job) for name, job in values["jobs"].items()}
         values["local"] = LocalTask(**values["local"])
         return cls(**values)
+
+
+_CROWD: Final = Job(kb_per_rank=20 * 1024, sweeps=8, passes=20)
+SCENARIOS: Final = {
+    "two": Scenario(),
+    "crowded": Scenario(jobs={"first": _CROWD, "second": _CROWD, "third": _CROWD}),
+}
