@@ -39,6 +39,8 @@ _DECIDERS: Final = {
     "messages received": "mode_dynamic",
     "page faults": "mode_csm",
 }
+_COLOURS: Final = {"better": "green", "worse": "red", "same": "dim"}
+_RATIOS: Final = 2  # columns of ratios at most
 MARGIN: Final = 0.03  # of the baseline: a smaller difference is called none
 
 
@@ -271,20 +273,24 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -
     grid.add_column("less is better")
     for config in columns:
         grid.add_column(config, justify="right")
-    for of, against in pairs:
+    ratios = pairs if len(pairs) <= _RATIOS else []  # else a terminal is too narrow, and colours say it
+    for of, against in ratios:
         grid.add_column(f"{of} : {against}", justify="right")
     listed = figures(scenario.jobs)
     for row, figure in enumerate(listed):
         last = row + 1 == len(listed) or listed[row + 1].label.split(":")[0] != figure.label.split(":")[0]
-        cells = [_cell(values[figure.key], figure) for values in columns.values()]
+        cells = [
+            Text(_cell(values[figure.key], figure), style=_style(config, figure.key, verdicts))
+            for config, values in columns.items()
+        ]
         grid.add_row(
             f"{figure.label} {figure.unit}".strip(),
             *cells,
-            *(_ratio_cell(verdicts[pair][figure.key]) for pair in pairs),
+            *(_ratio_cell(verdicts[pair][figure.key]) for pair in ratios),
             end_section=last,
         )
     told = [mechanism(config, measurement) for config, measured in runs.items() for measurement in measured]
-    words = [*filter(None, told), *sentences(runs), conclusion(runs)]
+    words = [*filter(None, told), *(sentences(runs) if ratios else ()), conclusion(runs)]
     return Group(grid, Text(), *(Text(sentence) for sentence in words))
 
 
@@ -301,9 +307,14 @@ def _cell(value: Value, figure: Figure) -> str:
     return f"{text} ({_number(value.low, figure)} to {_number(value.high, figure)})"
 
 
+def _style(config: str, figure: str, verdicts: Mapping[tuple[str, str], Mapping[str, Comparison]]) -> str:
+    """The colour of a configuration's figure: what it is compared with has none."""
+    found = [compared[figure].verdict for (of, _), compared in verdicts.items() if of == config]
+    return _COLOURS[found[0]] if found else ""
+
+
 def _ratio_cell(comparison: Comparison) -> Text:
-    style = {"better": "green", "worse": "red", "same": "dim"}[comparison.verdict]
-    return Text("-" if comparison.ratio is None else f"{comparison.ratio:.2f}", style=style)
+    return Text("-" if comparison.ratio is None else f"{comparison.ratio:.2f}", style=_COLOURS[comparison.verdict])
 
 
 def document(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario, commit: str) -> dict[str, Any]:
