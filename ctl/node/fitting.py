@@ -24,7 +24,6 @@ __all__ = ["Fitting"]
 
 _TURN_IN_EXCHANGES: Final = 20  # a turn is at least this many times the exchange of memory at its begin
 _SQUEEZED: Final = 1 << 20  # bytes in swap
-_NO_LIMIT: Final = 1 << 62  # bytes: until the first look
 
 
 class Fitting:
@@ -33,7 +32,6 @@ class Fitting:
     def __init__(self, queue: JobQueue, cgroups: JobCgroups, pools: Pools) -> None:
         self.stops: tuple[tuple[str, str], ...] = ()  # (JID, why)
         self._queue, self._cgroups, self._pools, self._room = queue, cgroups, pools, Room()
-        self._queue.look(time.monotonic(), {}, _NO_LIMIT)
 
     def look(self, jobs: Iterable[Job], turn_s: float) -> bool:
         """Decide anew, by the memory of the jobs here (all of them) and of the node; whether the stops have changed."""
