@@ -66,9 +66,13 @@ def test_no_place_to_write_is_told_and_does_no_harm() -> None:
 def test_which_program_a_command_is_about(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.touch()
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.write_text("#!/bin/sh\n")
+    proxy.chmod(0o755)
     cat, python = os.path.realpath("/bin/cat"), os.path.realpath("/usr/bin/python3")
     assert program_of(["cat", "x"]) == program_of(["env", "A=1", "nice", "-n", "5", "cat"]) == cat
     assert program_of(["env", "A=1", "/usr/bin/python3", "-u", str(script), "7"]) == f"{python} {script}"
     assert program_of(["/usr/bin/python3", "-c", "pass"]) == program_of(["no-such-program"]) == ""
     assert program_of(["mpiexec.mpich", "-n", "4", "timeout", "9", "shuf"]) == os.path.realpath("/usr/bin/shuf")
+    assert program_of([str(proxy), "--control-port", "cat"]) == "", "only the launcher knows"
     assert program_of(["env"]) == os.path.realpath("/usr/bin/env"), "a launcher that launches nothing"

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Module `fit` among the modules: one rule of memory at a time, and the contract that its policy is loaded with."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctl import policy
+from ctl.cli import control
+from ctl.errors import CoschedError
+
+
+@pytest.mark.parametrize(("name", "knob"), [("fit", "memory"), ("ccs", "fit"), ("poly", "fit")])
+def test_two_rules_of_memory_are_refused(name: str, knob: str) -> None:
+    with pytest.raises(CoschedError, match="Set_Memory and fit on.*fit=off") as refused:
+        policy.check_contract(policy.find_policy(name), {knob: "on"})
+    assert refused.value.status == 2
+    policy.check_contract(policy.find_policy(name), {})
+
+
+def test_a_policy_is_loaded_with_its_contract_unless_the_knob_is_set() -> None:
+    contracts = {name: control._options(name, ()).knobs["contract"] for name in policy.POLICIES}
+    assert contracts == {name: policy.contracts(row)[0] for name, row in policy.POLICIES.items()}
+    assert contracts["fit"] == "class" and contracts["csm"] == "queue"
+    assert control._options("fit", ("contract=queue",)).knobs["contract"] == "queue"
