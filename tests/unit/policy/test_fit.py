@@ -12,7 +12,7 @@ from ctl.errors import CoschedError
 
 @pytest.mark.parametrize(("name", "knob"), [("fit", "memory"), ("ccs", "fit"), ("poly", "fit")])
 def test_two_rules_of_memory_are_refused(name: str, knob: str) -> None:
-    with pytest.raises(CoschedError, match="Set_Memory and fit on.*fit=off") as refused:
+    with pytest.raises(CoschedError, match=r"Set_Memory and fit on.*fit=off") as refused:
         policy.check_contract(policy.find_policy(name), {knob: "on"})
     assert refused.value.status == 2
     policy.check_contract(policy.find_policy(name), {})
