@@ -2,6 +2,7 @@
 """The types that several rooms share, so that these rooms need not know each other.
 
     State, Decision, Sizes, Local, Peers    between a node's agent and the cluster, in both directions
+    NodeFacts, JobFacts                     what nodes tell each other of their jobs' memory (policy `fit`)
     JobQueue                                between the agent and ctl/jobs, which decides whose memory fits
     View and its parts                      between the agent and the dashboard: the answer of `view`
 
@@ -13,7 +14,7 @@ agent's newest sampling interval (about 1 s), shares fractions of one CPU (0..nu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NotRequired, Protocol, TypedDict
 
@@ -23,11 +24,14 @@ __all__ = [
     "Decision",
     "Event",
     "Job",
+    "JobFacts",
     "JobQueue",
     "Join",
+    "Load",
     "Local",
     "Memory",
     "Modes",
+    "NodeFacts",
     "Overload",
     "Peers",
     "RuleRate",
@@ -72,6 +76,41 @@ class Sizes:
     memory_min: int  # bytes: M_Paral = memory_min * L
 
 
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What a node knows of one of its jobs; times are Unix seconds."""
+
+    jid: str
+    need: int  # bytes on this node
+    arrival: int = 0  # the job's number in the order of arrival; 0: not numbered yet
+    behind: float = 0.0  # when it last went behind all others, at the end of a turn
+    since: float = 0.0  # since when it runs
+    passed: int = 0  # jobs that began while it waited before them
+    here: bool = True  # it has processes on this node; else it asks whether it may begin
+    runs: bool = False
+    now: bool = False  # its owner wants it to run whether or not it fits
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A node's load, for the placement of jobs."""
+
+    cpus: int = 1
+    speed: float = 0.0  # in the unit nodes measure theirs in; 0: not measured yet
+    runnable: float = 0.0  # tasks that run or could run, mean of some seconds
+    faults_s: float = 0.0  # major faults per second
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node tells the others of its memory and its jobs."""
+
+    room: int  # bytes, for all jobs
+    turn_s: float  # the length of a turn that this node wants
+    jobs: tuple[JobFacts, ...]
+    load: Load = field(default=Load(), compare=False)  # it changes all the time, and is no news
+
+
 class Local(Protocol):
     """The calls of the cluster to a node's agent, from the event loop's thread. No call may block."""
 
@@ -80,6 +119,12 @@ class Local(Protocol):
 
     def sizes(self, sizes: Sizes) -> None:
         """The fastest node's speed or the smallest node's memory has changed."""
+
+    def facts(self, others: Mapping[str, NodeFacts]) -> None:
+        """The facts of the other nodes, by node; called when they differ from the last time."""
+
+    def arrived(self, arrivals: Mapping[str, int]) -> None:
+        """Jobs of this node have got their numbers in the order of arrival."""
 
     def tell(self, kind: str, text: str, **details: object) -> None:
         """Report an event to people."""
@@ -103,6 +148,9 @@ class Peers(Protocol):
 
     def stops(self, wants: list[tuple[str, str]]) -> None:
         """All jobs that this node wants stopped, each with a reason."""
+
+    def facts(self, facts: NodeFacts | None) -> None:
+        """This node's facts, when they differ from the last time; None: this node has no queue of jobs."""
 
     def describe(self, speed: float, memory: int, share_l: float) -> None:
         """This node's speed, its memory in bytes, and its L."""
@@ -139,13 +187,36 @@ class Wish:
 
 
 class JobQueue(Protocol):
-    """The calls of the agent to the queue of this node's jobs (ctl/jobs/queue.py); sizes in bytes, times in seconds."""
+    """The calls of the agent to the queue of jobs (ctl/jobs/queue.py); sizes in bytes, times in Unix seconds."""
 
     def ask(self, wish: Wish, at: float) -> str:
         """May this job begin here? The empty string, or why it has to wait; then ask again."""
 
-    def look(self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0) -> list[tuple[str, str]]:
+    def look(
+        self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = ...
+    ) -> list[tuple[str, str]]:
         """The jobs to be stopped, each with a reason, by what the jobs here have and the room for them."""
+
+    def decide(self, at: float) -> list[tuple[str, str]]:
+        """The same by what is known: after news of other nodes, and at the end of a turn."""
+
+    def due(self, at: float) -> float | None:
+        """When the turn ends; None: nobody waits."""
+
+    def join(self, node: str) -> None:
+        """This node's name in the cluster."""
+
+    def hear(self, others: Mapping[str, NodeFacts]) -> None:
+        """The facts of the other nodes, by node."""
+
+    def arrived(self, arrivals: Mapping[str, int]) -> None:
+        """Jobs of this node have got their numbers in the order of arrival."""
+
+    def facts(self) -> NodeFacts:
+        """The facts of this node."""
+
+    def place(self, count: int, need: int, by: str) -> list[str]:
+        """The nodes where a job should run; see ctl/jobs/placing.py. Raises CoschedError."""
 
     def cancel(self, jid: str) -> bool:
         """Forget a job that asks and has no process here; False if there is none."""

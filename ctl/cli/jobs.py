@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl run`, `ctl jobs`, `ctl queue`, `ctl history`, `ctl cancel`, `ctl tasks`."""
+"""`ctl run`, `ctl place`, `ctl jobs`, `ctl queue`, `ctl history`, `ctl cancel`, `ctl tasks`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from ctl.cli.common import JSON, emit, table
 from ctl.errors import CoschedError
 
-__all__ = ["cancel", "history", "jobs", "queue", "run", "tasks"]
+__all__ = ["cancel", "history", "jobs", "place", "queue", "run", "tasks"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two; a bare number is MiB, as for Slurm
@@ -33,12 +33,21 @@ def _bytes(_context: click.Context, _parameter: click.Parameter, text: str | Non
     return size
 
 
+BY = click.option("--by", metavar="POLICY", default="", help="cpu, mem, cpu-mem-hp, cpu-mem-ht or free; default: "
+                  "cpu-mem-hp with --memory, else free")
+
+
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--job", "-j", "jid", metavar="JID", required=True, help="the job to start or to join")
-@click.option("--memory", "need", metavar="SIZE", callback=_bytes, help="what the job needs on this node: 48M, 2G")
+@click.option("--memory", "need", metavar="SIZE", callback=_bytes, help="what the job needs on each node: 48M, 2G")
 @click.option("--now", is_flag=True, help="do not wait for memory")
+@click.option("--nodes", "count", metavar="N", type=click.IntRange(1), help="run on so many nodes, chosen by load")
+@click.option("--per-node", metavar="R", type=click.IntRange(1), default=1, show_default=True, help="ranks of a node")
+@BY
 @click.argument("command", metavar="-- CMD…", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(jid: str, need: int, now: bool, command: tuple[str, ...]) -> int:
+def run(
+    jid: str, need: int, now: bool, count: int | None, per_node: int, by: str, command: tuple[str, ...]
+) -> int:
     """Run a command as (part of) a parallel job.
 
     The command replaces `ctl run`: same user, environment, directory and terminal, and its exit status. Commands with
@@ -46,18 +55,22 @@ def run(jid: str, need: int, now: bool, command: tuple[str, ...]) -> int:
     there; these nodes need an agent (`ctl load`), too.
 
     Under policy fit a job waits until its memory fits beside the jobs before it; `ctl queue` lists them. With --memory
-    it waits before it begins; without, it begins, and is stopped if it grows too large. Ctrl-C gives up.
+    it waits before it begins; without, it begins, and is stopped if it grows too large. Ctrl-C gives up. In a cluster a
+    job runs on all its nodes at once, or waits on all of them.
+
+    With --nodes (policy fit) the job's nodes are chosen as by `ctl place`, and mpiexec finds them in its environment.
 
     \b
     Examples:
       ctl run --job sim -- mpiexec.mpich -n 4 ./sim
+      ctl run --job sim --memory 2G --nodes 3 --per-node 2 -- mpiexec.mpich -n 6 ./sim
       ctl run --job sim --memory 2G -- mpiexec.mpich -n 4 ./sim
       ctl run --job sim -- mpiexec.mpich -hosts node1,node2 -n 8 ./sim
       ctl run --job a -- stress-ng --vm 1 --vm-bytes 600M --timeout 30
     """
     import shutil
 
-    from ctl.jobs.launcher import environment
+    from ctl.jobs.launcher import environment, hosts
     from ctl.jobs.program import program_of
     from ctl.kernel.jid import check_jid
     from ctl.protocol import Client
@@ -69,7 +82,13 @@ def run(jid: str, need: int, now: bool, command: tuple[str, ...]) -> int:
         why = "is not executable" if found else "is not found"
         raise CoschedError(f"command {command[0]!r} {why}", _NOT_EXECUTABLE if found else _NOT_FOUND)
     with Client() as agent:
-        wish = {"jid": jid, "memory": need, "now": now, "program": program_of(command), "can_wait": True}
+        placed: dict[str, str] = {}
+        if count is not None:
+            nodes: list[str] = agent.call("place", count=count, memory=need, by=by)
+            click.echo(f"job {jid} runs on {', '.join(nodes)}", err=True)
+            placed = hosts(nodes, per_node)
+        needed_here = need if count is None or os.uname().nodename in nodes else 0
+        wish = {"jid": jid, "memory": needed_here, "now": now, "program": program_of(command), "can_wait": True}
         told, why = "", agent.call("enter", **wish).get("wait", "")
         while why:
             if why != told:
@@ -78,9 +97,33 @@ def run(jid: str, need: int, now: bool, command: tuple[str, ...]) -> int:
             time.sleep(_ASK_S)
             why = agent.call("enter", **wish, again=True).get("wait", "")
     try:
-        os.execve(program, command, environment(jid, os.environ))
+        os.execve(program, command, environment(jid, os.environ, need) | placed)
     except OSError as error:
         raise CoschedError(f"cannot run {program}: {error.strerror}", _NOT_EXECUTABLE) from None
+
+
+@click.command()
+@click.argument("count", metavar="N", type=click.IntRange(1))
+@click.option("--memory", "need", metavar="SIZE", callback=_bytes, help="what the job needs on each node: 48M, 2G")
+@BY
+@JSON
+def place(count: int, need: int, by: str, as_json: bool) -> None:
+    """Print the N nodes where a job should run, the best first, by the load that the nodes of the cluster tell.
+
+    Policy fit. Nodes whose room for jobs is smaller than --memory are left out. --by: cpu (runnable tasks and waiting
+    jobs, in parts of the node's CPUs and speed), mem (needs of its jobs, in parts of its room), cpu-mem-hp (cpu, nodes
+    without memory last), cpu-mem-ht (cpu, times mem where memory is short) or free (the largest free memory).
+
+    \b
+    Examples:
+      ctl place 2 --memory 1G
+      sbatch -N 2 -w $(ctl place 2 --memory 1G | paste -sd,) ./job.sh
+    """
+    from ctl.protocol import Client
+
+    with Client() as agent:
+        nodes: list[str] = agent.call("place", count=count, memory=need, by=by)
+    emit(nodes, as_json, lambda: click.echo("\n".join(nodes)))
 
 
 @click.command()
@@ -133,8 +176,9 @@ def jobs(as_json: bool) -> None:
 def queue(as_json: bool) -> None:
     """List the queue of policy fit: which jobs run, which wait, and why.
 
-    need: what the job's owner declared or what it had so far, the larger. passed: jobs that began while it waited;
-    after 15 nobody passes it. state: runs, waits (not begun yet) or stopped (begun, and pushed out of memory).
+    need: what the job's owner declared or what it had so far, the larger; in a cluster, on each of its nodes. passed:
+    jobs that began while it waited; after 15 nobody passes it. state: runs, waits (not begun yet) or stopped (begun,
+    and pushed out of memory). The order is that of all nodes.
 
     \b
     Example:
@@ -146,11 +190,20 @@ def queue(as_json: bool) -> None:
         found: dict[str, Any] = agent.call("queue")
 
     def people() -> None:
+        several = len(found["rooms"]) > 1
+
+        def sizes(by_node: dict[str, int]) -> str:
+            return ", ".join(f"{name} {size / _MIB:.0f}" for name, size in sorted(by_node.items()))
+
         rows = [
-            (one["jid"], one["state"], _number(one["need"] / _MIB), str(one["passed"]), one["why"])
+            (
+                *(one["jid"], one["state"], sizes(one["needs"]) if several else _number(one["need"] / _MIB)),
+                *(str(one["passed"]), one["why"]),
+            )
             for one in found["jobs"]
         ]
-        click.echo(f"room for jobs: {found['room'] / _MIB:.0f} MiB" + _turn(found["turn_left_s"]))
+        room = f"{sizes(found['rooms'])} MiB" if several else f"{found['room'] / _MIB:.0f} MiB"
+        click.echo(f"room for jobs: {room}" + _turn(found["turn_left_s"]))
         table(("job", "state", "need MiB", "passed", "why"), rows, right=("need MiB", "passed"), empty="no jobs")
 
     emit(found, as_json, people)

@@ -37,6 +37,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "queue": "jobs",
     "history": "jobs",
     "cancel": "jobs",
+    "place": "jobs",
     "tasks": "jobs",
     "cluster": "cluster",
     "events": "cluster",

@@ -22,7 +22,7 @@ from ctl.cluster.directory import KEEP
 from ctl.cluster.identity import MEMORY
 from ctl.cluster.link import Link, LinkError, end
 from ctl.cluster.membership import read_member
-from ctl.cluster.wire import HOLDS, MAX_MESSAGE, NODES, stream_subjects
+from ctl.cluster.wire import BUCKETS, JOBS, MAX_MESSAGE, MAX_RECORD, stream_subjects
 from ctl.errors import CoschedError
 
 __all__ = ["Broker", "configuration"]
@@ -50,7 +50,7 @@ def configuration(broker: Mapping[str, Any], directory: Path) -> str:
         "server_name": broker["name"],
         "host": "0.0.0.0",
         "port": int(port),
-        "max_payload": 16 * MAX_MESSAGE,
+        "max_payload": MAX_RECORD,
         "ping_interval": "5s",
         "ping_max": 2,
         "write_deadline": "2s",
@@ -99,7 +99,7 @@ def _bucket(name: str, replicas: int) -> dict[str, Any]:
         "storage": "memory",
         "num_replicas": replicas,
         "max_msgs_per_subject": 1,
-        "max_msg_size": MAX_MESSAGE,
+        "max_msg_size": MAX_RECORD if name == JOBS else MAX_MESSAGE,
         "max_age": int(KEEP * 1e9),
         "duplicate_window": int(10e9),
         "discard": "old",
@@ -200,7 +200,7 @@ class Broker:
         link = Link(self._keeper, lambda: None)
         await link.connect([self._broker["brokers"][self._broker["name"]]])
         try:
-            for name in (HOLDS, NODES):
+            for name in BUCKETS:
                 await self._make(link, _bucket(name, len(self._broker["brokers"])))
         finally:
             await link.close()

@@ -12,23 +12,29 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ctl.cluster.wire import Drop, check_integer, check_number, check_time, decode_object, encode
+from ctl.cluster.wire import MAX_MESSAGE, Drop, check_integer, check_number, check_time, decode_object, encode
 from ctl.contract import Sizes
 
-__all__ = ["KEEP", "Directory", "Hold", "Size"]
+__all__ = ["KEEP", "Directory", "Hold", "Size", "envelope"]
 
 KEEP = 300.0  # seconds that the store keeps a record; nodes renew theirs three times in this time
 _USER = re.compile(r"[A-Za-z0-9_.@$-]{1,64}", re.ASCII)
 
 
-def _envelope(data: bytes, node: str, now: float, names: set[str]) -> dict[str, Any]:
-    fields = decode_object(data)
+def envelope(
+    data: bytes, node: str, now: float, names: set[str], age: float = KEEP, most: int = MAX_MESSAGE
+) -> dict[str, Any]:
+    """The fields of a node's record, which are these names and the sender's. Raises Drop.
+
+    `now`: Unix time; `age`: seconds since it was written; `most`: bytes.
+    """
+    fields = decode_object(data, most)
     if set(fields) != names | {"v", "node", "incarnation", "time"}:
         raise Drop("malformed", f"fields {', '.join(sorted(map(str, fields)))[:100]} are not those of such a record")
     if fields["node"] != node:
         raise Drop("forged", f"a record of {node} that speaks for {str(fields['node'])[:64]!r}")
     check_integer(fields, "incarnation")
-    check_time(fields, now, KEEP)
+    check_time(fields, now, age)
     return fields
 
 
@@ -47,7 +53,7 @@ class Hold:
     @classmethod
     def decode(cls, data: bytes, node: str, now: float) -> Hold:
         """The record under a node's key. Raises Drop."""
-        fields = _envelope(data, node, now, {"user"})
+        fields = envelope(data, node, now, {"user"})
         if not isinstance(fields["user"], str) or not _USER.fullmatch(fields["user"]):
             raise Drop("malformed", f"user {str(fields['user'])[:64]!r} is no user's name")
         return cls(node, fields["incarnation"], fields["user"])
@@ -70,7 +76,7 @@ class Size:
     @classmethod
     def decode(cls, data: bytes, node: str, now: float) -> Size:
         """The record under a node's key. Raises Drop."""
-        fields = _envelope(data, node, now, {"speed", "memory", "share_l"})
+        fields = envelope(data, node, now, {"speed", "memory", "share_l"})
         speed = check_number(fields, "speed", 0, 1e12)
         memory = check_integer(fields, "memory")
         if speed <= 0 or memory < 1 << 20:

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
-from ctl.cluster.wire import HOLDS, MAX_MESSAGE, NODES
+from ctl.cluster.wire import BUCKETS, HOLDS, JOBS, MAX_RECORD, NODES
 
 __all__ = [
     "BROKER_NAME",
@@ -100,7 +100,7 @@ def account_token(operator: Key, account: Key, nodes: Key, keepers: Key) -> str:
         {"kind": "user_scope", "key": keepers.public, "role": "keeper", "template": _template(*_keeper_may())},
     ]
     claims = {
-        "limits": {**_NO_LIMITS, "mem_storage": MEMORY, "disk_storage": 0, "streams": 2, "consumer": 0},
+        "limits": {**_NO_LIMITS, "mem_storage": MEMORY, "disk_storage": 0, "streams": len(BUCKETS), "consumer": 0},
         "signing_keys": signing,
         "type": "account",
         "version": 2,
@@ -139,9 +139,11 @@ def _node_may() -> tuple[int, list[str], list[str]]:
         f"cosched.job.*.ask.{name}",
         f"$KV.{HOLDS}.*.{name}",
         f"$KV.{NODES}.{name}",
-        *(f"$JS.API.{what}" for bucket in (HOLDS, NODES) for what in _reading(bucket)),
+        f"$KV.{JOBS}.{name}",
+        *(f"$JS.API.{what}" for bucket in BUCKETS for what in _reading(bucket)),
     ]
-    return MAX_MESSAGE, publish, ["cosched.job.>", f"$KV.{HOLDS}.>", f"$KV.{NODES}.*", f"_INBOX.{name}.>"]
+    kept = [f"$KV.{HOLDS}.>", f"$KV.{NODES}.*", f"$KV.{JOBS}.*"]
+    return MAX_RECORD, publish, ["cosched.job.>", *kept, f"_INBOX.{name}.>"]
 
 
 def _reading(bucket: str) -> list[str]:
@@ -150,8 +152,8 @@ def _reading(bucket: str) -> list[str]:
 
 def _keeper_may() -> tuple[int, list[str], list[str]]:
     verbs = ("CREATE", "UPDATE", "INFO", "DELETE")
-    publish = [f"$JS.API.STREAM.{verb}.KV_{bucket}" for bucket in (HOLDS, NODES) for verb in verbs]
-    return 8 * MAX_MESSAGE, publish, ["_INBOX.{{name()}}.>"]
+    publish = [f"$JS.API.STREAM.{verb}.KV_{bucket}" for bucket in BUCKETS for verb in verbs]
+    return MAX_RECORD, publish, ["_INBOX.{{name()}}.>"]
 
 
 # certificates

@@ -221,11 +221,12 @@ class Link:
             raise LinkError(f"the broker refused {what}: {answer['error'].get('description')}")
         return dict(answer)
 
-    async def put(self, subject: str, data: bytes) -> None:
-        """Write a key, or with no data delete it; returns when it is stored. Raises LinkError."""
+    async def put(self, subject: str, data: bytes) -> int:
+        """Write a key, or with no data delete it; returns its revision when it is stored. Raises LinkError."""
         answer = json.loads((await self.request(subject, data, None if data else {"KV-Operation": "DEL"})).data)
         if "error" in answer:
             raise LinkError(f"the broker did not store {subject}: {answer['error'].get('description')}")
+        return int(answer.get("seq", 0))
 
     async def get(self, bucket: str, subject: str) -> bytes:
         """A key's value, empty if there is none. Raises LinkError."""

@@ -29,13 +29,14 @@ from typing import Any, Self
 from ctl.cluster import wire
 from ctl.cluster.directory import Directory, Size
 from ctl.cluster.events import LEASE, Event
+from ctl.cluster.facts import Facts
 from ctl.cluster.holders import Holders
 from ctl.cluster.link import Link, LinkError, Member, end
 from ctl.cluster.machine import Machine, Verdict
 from ctl.cluster.membership import Files
 from ctl.cluster.session import Ours, Session
 from ctl.cluster.wire import Budget, Drop, Drops
-from ctl.contract import Local, Sizes
+from ctl.contract import Local, NodeFacts, Sizes
 from ctl.errors import USAGE, CoschedError
 
 __all__ = ["Relay"]
@@ -60,6 +61,7 @@ class Relay:
         """`incarnation`: from `ctl.cluster.membership.Files.next_incarnation`; `lease`: seconds; `wall`: Unix time."""
         self.machine = Machine(member.name, incarnation, lease)
         self.directory = Directory()
+        self.known = Facts()
         self.drops = Drops(lambda text: node.tell("cluster", text, action="drop"))
         self.counts: Counter[str] = Counter()
         self.connected_to = ""
@@ -69,6 +71,7 @@ class Relay:
         self._servers = member.servers
         self._holders = Holders(self.machine, self.drops, self._settled, wall)
         self._size: Size | None = None
+        self._facts: NodeFacts | None = None
         self._sizes: Sizes | None = None
         self._differing: list[str] = []
         self._told: dict[str, tuple[bool, bool]] = {}
@@ -81,6 +84,9 @@ class Relay:
             lambda: self._size,
             self._heard,
             self._heard_size,
+            self._heard_facts,
+            lambda: self._facts,
+            node.arrived,
             self._wake.set,
             wall,
         )
@@ -133,6 +139,12 @@ class Relay:
         self._look_at_sizes()
         if self._session is not None:
             self._session.spawn(self._session.write_size())
+
+    def facts(self, facts: NodeFacts | None) -> None:
+        """What this node knows of its memory and its jobs; None: it has no queue of jobs."""
+        news, self._facts = facts != self._facts, facts
+        if news and self._session is not None:
+            self._session.tell_facts()
 
     async def check_user(self, jid: str, user: str) -> None:
         """Raise CoschedError (status 2) if a node holds this job for another user. Without a broker the check is
@@ -222,13 +234,15 @@ class Relay:
         """Leases and repetitions. Also without a broker, because leases end then, too."""
         forget = 0.0
         while True:
-            pause = self.machine.due() - time.monotonic()
+            pause = min(self.machine.due(), self.known.due()) - time.monotonic()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.005, min(pause, 5.0))):
                     await self._wake.wait()
             self._wake.clear()
             now = time.monotonic()
             self.machine.tick(now)
+            if self.known.expire(now):
+                self._node.facts(self.known.now)
             if now >= forget:
                 self.directory.expire(now)
                 self._holders.expire(now)
@@ -302,6 +316,21 @@ class Relay:
         except Drop as drop:
             self.drops.count(drop, node)
         self._look_at_sizes()
+
+    def _heard_facts(self, subject: str, data: bytes) -> None:
+        """A node's record of its jobs, or its end."""
+        node = subject.rpartition(".")[2][:63]
+        if node == self.machine.node:
+            return
+        try:
+            self._budget.spend(node, time.monotonic())
+            changed = self.known.put(node, data, time.monotonic(), self._wall())
+        except Drop as drop:
+            self.drops.count(drop, node)
+            return
+        if changed:
+            self._node.facts(self.known.now)
+        self._wake.set()
 
     def _heard_own_size(self, data: bytes) -> None:
         """Our own earlier record, which has our last incarnation if this node has forgotten it."""

@@ -17,11 +17,13 @@ from typing import Any
 
 from ctl.cluster import wire
 from ctl.cluster.directory import KEEP, Size
-from ctl.cluster.events import Event
+from ctl.cluster.events import LEASE, Event
+from ctl.cluster.facts import arrivals, encode_facts
 from ctl.cluster.holders import Holders
 from ctl.cluster.link import Handler, Link, LinkError, end
 from ctl.cluster.machine import Machine
-from ctl.cluster.wire import NODES
+from ctl.cluster.wire import JOBS, NODES
+from ctl.contract import NodeFacts
 
 __all__ = ["Ours", "Session"]
 
@@ -40,6 +42,9 @@ class Ours:
     size: Callable[[], Size | None]
     heard: Handler  # a message about a job
     heard_size: Handler  # a node's record
+    heard_facts: Handler  # a node's record of its jobs
+    facts: Callable[[], NodeFacts | None]
+    arrived: Callable[[dict[str, int]], None]
     wake: Callable[[], None]  # the machine has something to say
     wall: Callable[[], float]
 
@@ -56,15 +61,18 @@ class Session:
         self._syncing: set[str] = set()
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()  # our facts have changed
 
     async def begin(self) -> None:
         """Listen, announce this node, ask for the other nodes. Raises LinkError."""
         await self.link.subscribe(wire.node_subject("*"), self._ours.heard_size)
+        await self.link.subscribe(wire.facts_subject("*"), self._ours.heard_facts)
         for jid in self._ours.machine.held():
             await self._subscribe(jid)
         await self._ask()
         self.spawn(self._write_all())
         self.spawn(self._look())
+        self.spawn(self._tell_facts())
 
     async def close(self) -> None:
         """Leave nothing of the connection."""
@@ -94,7 +102,11 @@ class Session:
 
     async def withdraw(self, jids: list[str]) -> None:
         """Delete our records of these jobs, and of ourselves. Raises LinkError."""
-        for subject in (*(wire.hold_subject(jid, self._node) for jid in jids), wire.node_subject(self._node)):
+        for subject in (
+            *(wire.hold_subject(jid, self._node) for jid in jids),
+            wire.node_subject(self._node),
+            *([wire.facts_subject(self._node)] if self._ours.facts() is not None else []),
+        ):
             await self.link.put(subject, b"")
 
     def sync(self, jid: str) -> None:
@@ -114,7 +126,37 @@ class Session:
         if self._ours.size() is not None:
             await self._write(wire.node_subject(self._node), record)
 
+    def tell_facts(self) -> None:
+        """Our facts have changed."""
+        self._news.set()
+
     # records
+
+    async def _tell_facts(self) -> None:
+        """Write our facts when they change, and before their lease ends; one record at a time, so the newest last."""
+        written = False
+        for subject, data in (await self.link.values(JOBS)).items():
+            self._ours.heard_facts(subject, data)
+        while not self.link.lost.is_set():
+            self._news.clear()
+            facts, machine = self._ours.facts(), self._ours.machine
+            subject = wire.facts_subject(self._node)
+            try:
+                if facts is not None:
+                    record = encode_facts(facts, self._node, machine.incarnation, self._ours.wall())
+                    numbers = arrivals(facts, await self.link.put(subject, record))
+                    if numbers:
+                        self._ours.arrived(numbers)
+                elif written:
+                    await self.link.put(subject, b"")
+                written = facts is not None
+            except LinkError as error:
+                _log.debug("the facts of this node are not written yet: %s", error)
+                await asyncio.sleep(_RETRY * random.uniform(0.5, 1.0))
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEASE / 3):
+                    await self._news.wait()
 
     async def _write_all(self) -> None:
         """Our records, now and whenever a third of their life is over."""

@@ -5,6 +5,7 @@
     cosched.job.JID.ask.NODE        a node that has been away asks the others to repeat their events
     $KV.cosched_holds.JID.NODE      a node holds a job: the key-value store keeps it
     $KV.cosched_nodes.NODE          a node's size
+    $KV.cosched_jobs.NODE           what a node knows of its memory and its jobs (policy `fit`)
 
 The broker lets a node publish only subjects that end in its own name (`ctl.cluster.identity`), so the subject names the
 sender. A message with another sender in its text is forged. JIDs are escaped, because "." and ":" have a meaning in a
@@ -22,8 +23,11 @@ from typing import Any
 from ctl.cluster.events import MAX_LEASE, Event, Kind
 
 __all__ = [
+    "BUCKETS",
     "HOLDS",
+    "JOBS",
     "MAX_MESSAGE",
+    "MAX_RECORD",
     "MAX_SKEW",
     "NODES",
     "Budget",
@@ -39,6 +43,7 @@ __all__ = [
     "encode",
     "encode_event",
     "event_subject",
+    "facts_subject",
     "hold_subject",
     "jid_and_node",
     "job_subjects",
@@ -46,8 +51,9 @@ __all__ = [
     "stream_subjects",
 ]
 
-HOLDS, NODES = "cosched_holds", "cosched_nodes"  # buckets of the key-value store
+BUCKETS = HOLDS, NODES, JOBS = "cosched_holds", "cosched_nodes", "cosched_jobs"  # of the key-value store
 MAX_MESSAGE = 1024  # bytes
+MAX_RECORD = 16 * 1024  # bytes of the record of a node's jobs
 MAX_SKEW = 60.0  # seconds that two nodes' clocks may be apart
 _VERSION = 1
 _MAX_WHY = 200  # characters
@@ -151,6 +157,11 @@ def node_subject(node: str) -> str:
     return f"$KV.{NODES}.{node}"
 
 
+def facts_subject(node: str) -> str:
+    """The key with what a node knows of its jobs; "*" for all nodes."""
+    return f"$KV.{JOBS}.{node}"
+
+
 def stream_subjects(bucket: str) -> str:
     """All keys of a bucket."""
     return f"$KV.{bucket}.>"
@@ -186,10 +197,10 @@ def encode_event(event: Event, time: float) -> bytes:
     return encode({**fields, "time": round(time, 3)})
 
 
-def decode_object(data: bytes) -> dict[str, Any]:
-    """The fields of any message. Raises Drop."""
-    if len(data) > MAX_MESSAGE:
-        raise Drop("oversized", f"{len(data)} bytes, allowed are {MAX_MESSAGE}")
+def decode_object(data: bytes, most: int = MAX_MESSAGE) -> dict[str, Any]:
+    """The fields of any message of at most so many bytes. Raises Drop."""
+    if len(data) > most:
+        raise Drop("oversized", f"{len(data)} bytes, allowed are {most}")
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):

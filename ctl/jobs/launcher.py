@@ -14,29 +14,49 @@ would wait in a loop without a system call, which the scheduler cannot notice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["LAUNCH", "environment"]
+__all__ = ["LAUNCH", "environment", "hosts"]
 
 LAUNCH = Path(__file__).with_name("launch")
-JOB, SSH = "COSCHED_JOB", "COSCHED_SSH"  # read by LAUNCH
+JOB, SSH, MEMORY = "COSCHED_JOB", "COSCHED_SSH", "COSCHED_MEMORY"  # read by LAUNCH
 
 # Hydra's newer and older names; PRRTE's, and the one before it.
 _HYDRA, _HYDRA_EXEC = ("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP"), ("HYDRA_LAUNCHER_EXEC", "HYDRA_BOOTSTRAP_EXEC")
 _AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
+_HOST_FILES = ("PRTE_MCA_prte_default_hostfile", "OMPI_MCA_orte_default_hostfile")
 _YIELD = "OMPI_MCA_mpi_yield_when_idle"
 # In jobs of these batch systems Hydra takes their launcher, and would replace it by ours.
 _BATCH = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "LOADL_STEP_ID", "COBALT_JOBID")
 
 
-def environment(jid: str, own: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a job's commands, made from this program's environment.
+def hosts(nodes: Sequence[str], per_node: int) -> dict[str, str]:
+    """The environment that makes Hydra and Open MPI start `per_node` ranks on each of these nodes.
+
+    Both read a file of hosts, each in its own form. The files are in memory, and last as long as a process has them
+    open: mpiexec inherits them.
+    """
+    hydra = _file("hosts", "".join(f"{node}:{per_node}\n" for node in nodes))
+    prrte = _file("hosts", "".join(f"{node} slots={per_node}\n" for node in nodes))
+    return {"HYDRA_HOST_FILE": hydra, **dict.fromkeys(_HOST_FILES, prrte)}
+
+
+def _file(name: str, text: str) -> str:
+    """The path of a file in memory, for this process and those that it starts."""
+    number = os.memfd_create(name, 0)
+    os.write(number, text.encode())
+    return f"/proc/self/fd/{number}"
+
+
+def environment(jid: str, own: Mapping[str, str], memory: int = 0) -> dict[str, str]:
+    """The environment of a job's commands, made from this program's environment. `memory`: bytes on each node, or 0.
 
     >>> environment("sim", {"HYDRA_LAUNCHER": "slurm"})["COSCHED_JOB"]
     'sim'
     """
-    added = {JOB: jid}
+    added = {JOB: jid, MEMORY: str(memory >> 10 or "")}
     launch = str(LAUNCH)
     hydra = next((own[name] for name in _HYDRA if name in own), "")
     if hydra in ("ssh", "rsh") or (not hydra and not any(name in own for name in _BATCH)):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The queue of this node's jobs under policy `fit`: their order, their turns, and what each needs.
+"""The queue of jobs under policy `fit`: what each needs, which of them run, and why the others wait.
 
     ctl run ──► ask() ──► waits outside, before its ranks touch memory
-    job here ──► look() ──► fit() ──► jobs to be stopped, with reasons
+    job here ──► look() ──┐
+    other nodes ─► hear() ┴► merge() ──► fit() ──► jobs to be stopped here, with reasons
 
-The order is that of arrival. While jobs wait there are turns: at the end of a turn, jobs that waited go first in the
-next, and jobs that ran go behind them. A job's need is what its owner declared, or else the estimate by its history
-(history.py), or what it has had in memory and in swap if that is more (B-PP-7). A need that grows while the job runs
-stops jobs that came later, never earlier ones.
+The order, and the end of turns, are those of ctl/jobs/order.py; a node alone is a cluster of one. A job's need is what
+its owner declared, or else the estimate by its history (history.py), or what it has had in memory and in swap if that
+is more (B-PP-7). A need that grows while the job runs stops jobs that come later in the order, never earlier ones.
 
 A job that asks and must wait has no process here yet. It stays in the queue while it asks again within LEASE seconds,
 so a command that was interrupted leaves nothing behind.
@@ -20,26 +20,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ctl.contract import Wish
+from ctl.contract import JobFacts, Load, NodeFacts, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
-from ctl.jobs.fit import Demand, Wait, fit
+from ctl.jobs.fit import Wait, fit
 from ctl.jobs.history import History
+from ctl.jobs.order import Known, had_their_turn, last_end, merge
+from ctl.jobs.placing import place
 
 __all__ = ["LEASE", "Queue"]
 
 LEASE: Final = 5.0  # seconds
+_UNKNOWN: Final = Load()
+_SETTLED: Final = 2.0  # seconds after the end of a turn: the others' facts say by then which of their jobs went behind
 
 
 @dataclass
 class _Entry:
-    """A job in the queue."""
+    """A job of this node."""
 
     jid: str
     user: str
+    behind: float  # see JobFacts
     program: str = ""
     declared: int = 0  # bytes, by its owner
     estimated: int = 0  # bytes, by its history
     peak: int = 0  # bytes, as seen
+    arrival: int = 0
+    since: float = 0.0
     now: bool = False
     passed: int = 0
     runs: bool = False
@@ -49,19 +56,31 @@ class _Entry:
     def need(self) -> int:
         return max(self.declared or self.estimated, self.peak)
 
+    def fact(self) -> JobFacts:
+        here = self.lease is None
+        times = (self.behind, self.since, self.passed)
+        return JobFacts(self.jid, self.need, self.arrival, *times, here, self.runs, self.now)
+
 
 class Queue:
-    """The queue of one node. Sizes are bytes; times are seconds of any one clock."""
+    """The queue as one node knows it. Sizes are bytes; times are seconds of the clock that all nodes share."""
 
     def __init__(self, node: str = "here", history: History | None = None) -> None:
         """`history`: what jobs needed before; None: none is kept."""
         self._node, self._history = node, history
-        self._jobs: dict[str, _Entry] = {}  # in their order
+        self._own: dict[str, _Entry] = {}
+        self._others: Mapping[str, NodeFacts] = {}
+        self._order: list[Known] = []
+        self._ran: set[str] = set()  # jobs that run, on any node
         self._waits: dict[str, Wait] = {}
+        self._behind: dict[str, float] = {}  # jobs that went behind just now, before their nodes say so
         self._cancelled: set[str] = set()  # their commands have not asked since
         self._room = 0
-        self._turn_ends: float | None = None  # None: nobody waits
+        self._turn_s, self._load = 0.0, _UNKNOWN
+        self._end = 0.0  # of the last turn
         self.turns = 0
+
+    # this node
 
     def ask(self, wish: Wish, at: float) -> str:
         """May this job begin here? The empty string, or in words why it has to wait; then ask again.
@@ -74,89 +93,147 @@ class Queue:
             self._cancelled.discard(jid)
             if wish.again:
                 raise CoschedError(f"job {jid} was cancelled while it waited", FAILED)
-        entry = self._jobs.get(jid)
+        entry = self._own.get(jid)
         if entry is None:
-            entry = self._jobs[jid] = _Entry(jid, wish.user, wish.program, lease=at)
-            entry.estimated = self._estimate(entry)
+            entry = self._come(jid, at, wish.user, wish.program)
         elif entry.lease is None:  # a process more of a job that is here
             return ""
         elif entry.user != wish.user:
             raise CoschedError(f"job {jid} waits for user {entry.user}, not for {wish.user}: choose another JID", USAGE)
         entry.lease, entry.declared, entry.now = at + LEASE, max(entry.declared, wish.need), entry.now or wish.now
-        self._decide(at)
+        self.decide(at)
         return self.why(jid)
 
-    def look(self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0) -> list[tuple[str, str]]:
+    def look(
+        self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = _UNKNOWN
+    ) -> list[tuple[str, str]]:
         """The jobs to be stopped, with reasons, in the order of the queue.
 
         `sizes`: for each job with processes here, what it has in memory and in swap; `room`: for all jobs together;
-        `turn_s`: length of a turn, 0: a job that runs runs to its end.
+        `turn_s`: length of a turn, 0: a job that runs runs to its end; `load`: of this node, for place().
         """
-        for jid in [jid for jid, one in self._jobs.items() if jid not in sizes and _is_over(one, at)]:
-            self._ended(self._jobs.pop(jid))
+        for jid in [jid for jid, one in self._own.items() if jid not in sizes and _is_over(one, at)]:
+            self._ended(self._own.pop(jid))
+        self._room, self._turn_s, self._load = room, turn_s, load
         for jid, size in sizes.items():
-            entry = self._jobs.setdefault(jid, _Entry(jid, ""))
+            entry = self._own.get(jid) or self._come(jid, at)
             entry.peak, entry.lease = max(entry.peak, size), None
-        self._room = room
-        if turn_s <= 0 or not self._waits:
-            self._turn_ends = None
-        elif self._turn_ends is None:
-            self._turn_ends = at + turn_s
-        elif at >= self._turn_ends:
-            self._turn_ends = at + turn_s
-            self.turns += 1
-            self._jobs = dict(sorted(self._jobs.items(), key=lambda item: item[1].runs))  # stable: who waited, first
-        self._decide(at)
-        return [(jid, self.why(jid)) for jid in self._waits if jid in sizes]
+        return self.decide(at)
 
-    def why(self, jid: str) -> str:
-        """Why this job waits, in words; the empty string if it does not."""
-        if jid not in self._waits:
-            return ""
-        ahead = [one.jid for one in self._jobs.values() if one.runs]
-        return self._waits[jid].why() + (f"; after {', '.join(ahead)}" if ahead else "")
+    def decide(self, at: float) -> list[tuple[str, str]]:
+        """Apply the rule to what is known, and count who was passed; the jobs to be stopped, with reasons."""
+        for jid in [jid for jid, one in self._own.items() if one.lease is not None and _is_over(one, at)]:
+            del self._own[jid]
+        self._put_in_order(at)
+        running, waits = fit([job.demand() for job in self._order], self._rooms())
+        self._waits = {wait.jid: wait for wait in waits}
+        started = 0  # behind the job that is looked at
+        for known in reversed(self._order):
+            runs, own = known.jid not in self._waits, self._own.get(known.jid)
+            if own is not None:
+                own.behind = known.behind
+                own.passed = 0 if runs else own.passed + started
+                own.since = at if runs and not own.runs else own.since
+                own.runs = runs
+            started += runs and known.jid not in self._ran
+        self._ran = set(running)
+        return [(wait.jid, self.why(wait.jid)) for wait in waits if self._is_here(wait.jid)]
+
+    def due(self, at: float) -> float | None:
+        """When the turn ends; None: nobody waits, or there are no turns."""
+        length = self._turn()
+        return last_end(at, length) + length if self._waits and length > 0 else None
 
     def cancel(self, jid: str) -> bool:
         """Forget a job that asks and has no process here; False if there is none."""
-        entry = self._jobs.get(jid)
+        entry = self._own.get(jid)
         if entry is None or entry.lease is None:
             return False
-        del self._jobs[jid]
+        del self._own[jid]
         self._waits.pop(jid, None)
         self._cancelled.add(jid)
         return True
 
     def user(self, jid: str) -> str | None:
         """The user for whom a job waits outside; None if no such job does."""
-        entry = self._jobs.get(jid)
+        entry = self._own.get(jid)
         return entry.user if entry is not None and entry.lease is not None else None
 
     def clear(self) -> None:
-        """Forget all: the policy has no queue any more."""
-        self._jobs.clear()
+        """Forget all of this node: the policy has no queue any more."""
+        self._own.clear()
+        self._behind.clear()
+        self._order.clear()
+        self._ran.clear()
         self._waits.clear()
-        self._turn_ends = None
+
+    # the other nodes
+
+    def join(self, node: str) -> None:
+        """This node's name in the cluster."""
+        self._node = node
+
+    def hear(self, others: Mapping[str, NodeFacts]) -> None:
+        """The facts of the other nodes, by node, as they are now."""
+        self._others = others
+
+    def arrived(self, arrivals: Mapping[str, int]) -> None:
+        """Jobs of this node have got their numbers in the order of arrival; a job keeps its first."""
+        for jid, number in arrivals.items():
+            entry = self._own.get(jid)
+            if entry is not None and not entry.arrival:
+                entry.arrival = number
+
+    def facts(self) -> NodeFacts:
+        """The facts of this node."""
+        return NodeFacts(self._room, self._turn_s, tuple(one.fact() for one in self._own.values()), self._load)
+
+    def place(self, count: int, need: int, by: str) -> list[str]:
+        """The nodes where a job should run, the best first; `need`: bytes on each, 0: unknown. Raises CoschedError."""
+        return place(self._all(), self._node, count, need, by)
+
+    # for people
+
+    def why(self, jid: str) -> str:
+        """Why this job waits, in words; the empty string if it does not."""
+        if jid not in self._waits:
+            return ""
+        ahead = [job.jid for job in self._order if job.jid in self._ran]
+        return self._waits[jid].why(bool(self._others)) + (f"; after {', '.join(ahead)}" if ahead else "")
 
     def rows(self, at: float) -> dict[str, Any]:
-        """The queue for people: the room, the turn's rest, and the jobs in their order."""
-        left = max(0.0, self._turn_ends - at) if self._waits and self._turn_ends is not None else None
-        jobs = [
-            {
-                "jid": one.jid,
-                "state": "runs" if one.runs else "waits" if one.lease is not None else "stopped",
-                "need": one.need,
-                "declared": one.declared,
-                "estimated": one.estimated,
-                "passed": one.passed,
-                "why": self.why(one.jid),
+        """The queue for people: the room, the turn's rest, and the jobs of all nodes in their order."""
+        end = self.due(at)
+        jobs = []
+        for known in self._order:
+            own = self._own.get(known.jid)
+            waiting = "stopped" if known.here else "waits"
+            row = {
+                "jid": known.jid,
+                "state": waiting if known.jid in self._waits else "runs",
+                "need": known.needs.get(self._node, 0),
+                "needs": known.needs,
+                "declared": own.declared if own else None,
+                "estimated": own.estimated if own else None,
+                "passed": known.passed,
+                "why": self.why(known.jid),
             }
-            for one in self._jobs.values()
-        ]
-        return {"room": self._room, "turn_left_s": left, "turns": self.turns, "jobs": jobs}
+            jobs.append(row)
+        left = None if end is None else end - at
+        return {"room": self._room, "rooms": self._rooms(), "turn_left_s": left, "turns": self.turns, "jobs": jobs}
 
     def history(self) -> list[dict[str, Any]]:
         """What jobs needed so far, for people."""
         return self._history.rows(time.time()) if self._history is not None else []
+
+    # inside
+
+    def _come(self, jid: str, at: float, user: str = "", program: str = "") -> _Entry:
+        known = next((job for job in self._order if job.jid == jid), None)  # other nodes may hold it already
+        behind = known.behind if known is not None else last_end(at, self._turn())
+        entry = self._own[jid] = _Entry(jid, user, behind, program)
+        entry.estimated = self._estimate(entry)
+        return entry
 
     def _estimate(self, entry: _Entry) -> int:
         if self._history is None or not entry.program:
@@ -167,23 +244,32 @@ class Queue:
         if self._history is not None and entry.program and entry.peak:
             self._history.observe(entry.program, entry.user, entry.peak, time.time())
 
-    def _decide(self, at: float) -> None:
-        """Apply the rule, and count who was passed."""
-        for jid in [jid for jid, one in self._jobs.items() if one.lease is not None and _is_over(one, at)]:
-            del self._jobs[jid]
-        demands = [
-            Demand(one.jid, {self._node: one.need}, one.runs, one.passed, one.now) for one in self._jobs.values()
-        ]
-        running, waits = fit(demands, {self._node: self._room})
-        self._waits = {wait.jid: wait for wait in waits}
-        started = 0  # behind the job that is looked at
-        for one in reversed(self._jobs.values()):
-            if one.jid in running:
-                started += not one.runs
-                one.passed, one.runs = 0, True
-            else:
-                one.passed += started
-                one.runs = False
+    def _is_here(self, jid: str) -> bool:
+        return jid in self._own and self._own[jid].lease is None
+
+    def _all(self) -> dict[str, NodeFacts]:
+        return {**self._others, self._node: self.facts()}
+
+    def _rooms(self) -> dict[str, int]:
+        return {self._node: self._room} | {node: facts.room for node, facts in self._others.items()}
+
+    def _turn(self) -> float:
+        """The length of a turn: the longest that a node wants."""
+        return max([self._turn_s, *(facts.turn_s for facts in self._others.values())])
+
+    def _put_in_order(self, at: float) -> None:
+        """Put the facts together; at the end of a turn in which jobs waited, those that ran go behind."""
+        nodes, length = self._all(), self._turn()
+        self._order = merge(nodes, self._behind)
+        end, waited = last_end(at, length), any(job.jid in self._waits for job in self._order)
+        if end > self._end:
+            self._end = end
+            if waited:
+                self.turns += 1
+                self._behind = dict.fromkeys(had_their_turn(self._order, end, length), end)
+                self._order = merge(nodes, self._behind)
+        if at > self._end + _SETTLED:
+            self._behind = {}
 
 
 def _is_over(entry: _Entry, at: float) -> bool:

@@ -190,6 +190,11 @@ def pressure(resource: str) -> dict[str, Pressure]:
     return found
 
 
+def runnable_tasks() -> int:
+    """Tasks that run or could run now."""
+    return int(read("/proc/loadavg").split()[3].partition("/")[0])
+
+
 def loadavg() -> tuple[float, float, float]:
     """1, 5 and 15 minute load averages."""
     return os.getloadavg()

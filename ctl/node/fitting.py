@@ -2,27 +2,33 @@
 """Policy `fit` on this node: what jobs have, the room for them, and which of them are stopped.
 
     jobs' memory, the node's memory ──► room, sizes ──► the queue (ctl/jobs) ──► stops ──► freezer, limit
+                                                          ▲ │
+                                        facts of the other nodes, and of this one
 
 The queue decides; this file measures, and holds the jobs together to the room (ctl/node/pools.py), so that the kernel
-takes their pages and not a local task's.
+takes their pages and not a local task's. Nodes of a cluster tell each other their facts, not their verdicts: equal
+facts give equal verdicts, so a job of several nodes runs on all of them or waits on all of them.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ctl.contract import JobQueue, Wish
+from ctl.contract import JobQueue, NodeFacts, Wish
 from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
+from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
 from ctl.node.room import Room, reserve, take_sample
 from ctl.node.set_memory import Job
 
 __all__ = ["Fitting"]
 
-_TURN_IN_EXCHANGES: Final = 20  # a turn is at least this many times the exchange of memory at its begin
+_TURN_IN_EXCHANGES: Final = 27  # a turn is so many times the exchange of memory, so three quarters of it are 20 times
+_GRAIN: Final = 256 << 10  # bytes: smaller changes are not news for the other nodes
 _SQUEEZED: Final = 1 << 20  # bytes in swap
 
 
@@ -31,18 +37,23 @@ class Fitting:
 
     def __init__(self, queue: JobQueue, cgroups: JobCgroups, pools: Pools) -> None:
         self.stops: tuple[tuple[str, str], ...] = ()  # (JID, why)
-        self._queue, self._cgroups, self._pools, self._room = queue, cgroups, pools, Room()
+        self._queue, self._cgroups, self._pools = queue, cgroups, pools
+        self._room, self._load = Room(), LoadMeter()
 
-    def look(self, jobs: Iterable[Job], turn_s: float) -> bool:
-        """Decide anew, by the memory of the jobs here (all of them) and of the node; whether the stops have changed."""
-        seen, now, before, sample = list(jobs), time.monotonic(), self.stops, take_sample()
+    def look(self, jobs: Iterable[Job], turn_s: float, speed: float) -> bool:
+        """Decide anew, by the memory of the jobs here (all of them) and of the node; whether the stops have changed.
+
+        `speed`: of this node, for the placement of jobs.
+        """
+        seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
         room = self._room.look(now, sample, held, files)
         locked = {job.jid: self._locked(job) for job in seen}  # it stays whether its job runs or not
-        sizes = {job.jid: max(0, job.need - locked[job.jid]) for job in seen}
-        turn_s = turn_s and max(turn_s, _TURN_IN_EXCHANGES * self._pools.exchange_s)
-        self.stops = tuple(self._queue.look(now, sizes, max(0, room - sum(locked.values())), turn_s))
+        sizes = {job.jid: -(-max(0, job.need - locked[job.jid]) // _GRAIN) * _GRAIN for job in seen}
+        spare = max(0, room - sum(locked.values())) // _GRAIN * _GRAIN
+        turn_s, load = _turn(turn_s, self._pools.exchange_s), self._load.look(now, speed)
+        self.stops = tuple(self._queue.look(now, sizes, spare, turn_s, load))
         stopped = dict(self.stops)
         for job in seen:  # what fits may have been squeezed before another was stopped
             if job.jid not in stopped and job.swapped >= _SQUEEZED:
@@ -53,6 +64,37 @@ class Fitting:
             self._pools.hold(room + reserve(sample.total))
         return self.stops != before
 
+    def decide(self) -> bool:
+        """Decide anew by what is known; whether the stops have changed."""
+        before, self.stops = self.stops, tuple(self._queue.decide(time.time()))
+        return self.stops != before
+
+    def turn_left(self) -> float | None:
+        """Seconds to the end of this turn; None: nobody waits for it."""
+        now = time.time()
+        end = self._queue.due(now)
+        return None if end is None else max(0.0, end - now)
+
+    def join(self, node: str) -> None:
+        """This node is in a cluster, by this name."""
+        self._queue.join(node)
+
+    def hear(self, others: Mapping[str, NodeFacts]) -> None:
+        """The facts of the other nodes; decide() then."""
+        self._queue.hear(others)
+
+    def arrived(self, arrivals: Mapping[str, int]) -> None:
+        """Jobs of this node have got their numbers in the order of arrival; decide() then."""
+        self._queue.arrived(arrivals)
+
+    def facts(self) -> NodeFacts:
+        """The facts of this node."""
+        return self._queue.facts()
+
+    def place(self, count: int, need: int, by: str) -> list[str]:
+        """The nodes where a job should run: the result of the operation `place`. Raises CoschedError."""
+        return self._queue.place(count, need, by)
+
     def _locked(self, job: Job) -> int:
         try:
             return self._cgroups.locked(job.jid)
@@ -61,7 +103,7 @@ class Fitting:
 
     def ask(self, wish: Wish) -> str:
         """May this job begin here? The empty string, or why it has to wait; then ask again."""
-        return self._queue.ask(wish, time.monotonic())
+        return self._queue.ask(wish, time.time())
 
     def waits_for(self, jid: str) -> str | None:
         """The user for whom a job waits outside; None if none does."""
@@ -78,8 +120,19 @@ class Fitting:
 
     def report(self) -> dict[str, Any]:
         """The queue: the result of the operation `queue`."""
-        return self._queue.rows(time.monotonic())
+        return self._queue.rows(time.time())
 
     def history(self) -> list[dict[str, Any]]:
         """What jobs needed: the result of the operation `history`."""
         return self._queue.history()
+
+
+def _turn(turn_s: float, exchange_s: float) -> float:
+    """The length of a turn: longer by a power of two if memory is exchanged slowly, so that nodes' turns end together.
+
+    >>> _turn(30.0, 0.5), _turn(30.0, 2.5), _turn(0.0, 2.5)
+    (30.0, 120.0, 0.0)
+    """
+    if turn_s <= 0:
+        return 0.0
+    return turn_s * float(2 ** max(0, math.ceil(math.log2(max(1e-9, exchange_s * _TURN_IN_EXCHANGES) / turn_s))))

@@ -43,6 +43,7 @@ class Operations:
             "tasks": self._tasks,
             "enter": self._enter,
             "queue": self._queue,
+            "place": self._place,
             "history": self._history,
             "cancel": self._cancel,
             "unload": self._unload,
@@ -119,9 +120,7 @@ class Operations:
 
     def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:
         """Why a job that can wait outside may not begin yet; empty: it may, or it can only wait stopped."""
-        need, program = arguments.get("memory", 0), arguments.get("program", "")
-        if not isinstance(need, int) or isinstance(need, bool) or need < 0:
-            raise CoschedError(f"job {jid} needs {need!r}: give the bytes as a number above 0", USAGE)
+        need, program = _need(arguments), arguments.get("program", "")
         if need > (most := self._agent.contract.memory_size()):
             raise CoschedError(
                 f"job {jid} needs {need >> 20} MiB, and this node has {most >> 20} MiB in all: use more nodes, or a "
@@ -137,12 +136,24 @@ class Operations:
     async def _history(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
         return self._agent.contract.fitting.history()
 
-    async def _queue(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+    def _has_queue(self) -> None:
+        """Raise CoschedError (status 2) if no module decides which jobs run."""
         if not self._agent.settings.on("fit"):
             name = self._agent.settings.policy.name
             raise CoschedError(f"policy {name} has no queue of jobs: `ctl switch fit`, or `ctl set fit=on`", USAGE)
+
+    async def _queue(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+        self._has_queue()
         self._agent.contract.fit()
         return self._agent.contract.fitting.report()
+
+    async def _place(self, _peer: Peer, arguments: dict[str, Any]) -> object:
+        self._has_queue()
+        count, by = arguments.get("count"), arguments.get("by", "")
+        if not isinstance(count, int) or isinstance(count, bool) or not isinstance(by, str):
+            raise CoschedError('place names no number of nodes: give "count" a number', USAGE)
+        self._agent.contract.fit()
+        return self._agent.contract.fitting.place(count, _need(arguments), by)
 
     async def _cancel(self, peer: Peer, arguments: dict[str, Any]) -> object:
         jid = arguments.get("jid")
@@ -163,6 +174,14 @@ class Operations:
     async def _unload(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
         self._agent.let_go("unloaded by ctl unload")
         return self._report.ping()
+
+
+def _need(arguments: dict[str, Any]) -> int:
+    """What a job needs on a node, bytes; 0: unknown."""
+    need = arguments.get("memory", 0)
+    if not isinstance(need, int) or isinstance(need, bool) or need < 0:
+        raise CoschedError(f"the job needs {need!r}: give the bytes as a number above 0", USAGE)
+    return need
 
 
 def _table(arguments: dict[str, Any], key: str) -> dict[str, object]:

@@ -13,6 +13,7 @@ from ctl import policy
 from ctl.kernel import sysinfo
 from ctl.node import overload
 from ctl.node.agent import Agent
+from ctl.node.contract_report import contract_report
 from ctl.node.rates import Rates
 from ctl.policy import values as knob_values
 
@@ -88,7 +89,7 @@ class Report:
             "changed": {name: value for name, value in knobs.items() if value != default.get(name)},
             "sched_ext": {"state": sysinfo.scx_state(), "ops": sysinfo.scx_ops()},
             "overload": self.overload(),
-            "contract": agent.contract.report(),
+            "contract": contract_report(agent.contract, agent.settings, agent.jobs),
             "counters": {**counters, **agent.sensors.lost()},
             "sensors": {
                 "state": agent.sensors.state,

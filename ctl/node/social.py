@@ -20,10 +20,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
-from ctl.contract import Decision, JobQueue, Join, Peers, Sizes, State
+from ctl.contract import Decision, JobQueue, Join, NodeFacts, Peers, Sizes, State
 from ctl.errors import CoschedError
 from ctl.kernel import ext_server, sysinfo
 from ctl.kernel.cgroups import JobCgroups
@@ -35,9 +34,9 @@ from ctl.node.fitting import Fitting
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
 from ctl.node.pools import Pools
-from ctl.node.set_quantum import Shares, mpl_bound, quanta, speed_weight, stretch
+from ctl.node.set_quantum import Shares, mpl_bound, speed_weight, stretch
 from ctl.node.swapping import Swapping
-from ctl.policy import MODULES, Settings
+from ctl.policy import Settings
 
 __all__ = ["SocialContract"]
 
@@ -123,6 +122,8 @@ class SocialContract:
             self.memory, self.epoch = set_memory.State(), None
         if not self._settings.on("fit"):
             self.fitting.clear()
+            if self.peers is not None:
+                self.peers.facts(None)
         if not (self._settings.on("memory") or self._settings.on("fit")):
             self.pools.unlimit([job.jid for job in self._jobs()])
         self._want_stopped()
@@ -205,11 +206,11 @@ class SocialContract:
 
     def state(self, jid: str) -> tuple[str, str]:
         """A job's state here, "free", "slowed" or "stopped", and the reason."""
+        if why := dict(self._stops()).get(jid):
+            return "stopped", why
         if self.peers is not None:
             told = self._told.get(jid, Decision(jid, State.FREE))
             return told.state, told.why
-        if why := dict(self._stops()).get(jid):
-            return "stopped", why
         slowed = self.user.present and self._settings.on("quantum")
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
@@ -235,13 +236,20 @@ class SocialContract:
         self._scheduler.adjust(slowed_jobs=len(self._slowed))
 
     def _stops(self) -> list[tuple[str, str]]:
-        """The jobs that this node wants stopped, each with a reason."""
-        return [*self.fitting.stops, *((stop.jid, stop.why) for stop in self.memory.stops)]
+        """The jobs that stop here by this node's own verdict, each with a reason.
+
+        Set_Memory's are wishes where there are other nodes: the lowest JID of all wishes stops (CCS §4.3). Those of
+        `fit` are the verdict of all nodes already.
+        """
+        return [*self.fitting.stops, *(self._wishes() if self.peers is None else ())]
+
+    def _wishes(self) -> list[tuple[str, str]]:
+        return [(stop.jid, stop.why) for stop in self.memory.stops]
 
     def _want_stopped(self) -> None:
-        """Carry out this node's stops, through the other nodes if there are any."""
+        """Carry out this node's stops, Set_Memory's through the other nodes if there are any."""
         if self.peers is not None:
-            self.peers.stops(self._stops())
+            self.peers.stops(self._wishes())
         stopped = {jid for jid, _ in self._stops()}
         for job in sorted(self._jobs(), key=lambda job: job.jid not in stopped):  # first, memory is given up
             self._settle(job)
@@ -258,10 +266,12 @@ class SocialContract:
         if self.peers is None:
             return
         self._describe()
+        self.fitting.join(self.peers.node)
         self.peers.local_user(self.user.why if self.user.present else "")
         for job in list(self._jobs()):
             self.peers.hold(job.jid, job.user)
         self._want_stopped()
+        self.fit()
         self.peers.start()
 
     async def _leave(self) -> None:
@@ -269,6 +279,7 @@ class SocialContract:
             return
         peers, self.peers = self.peers, None
         self._told.clear()
+        self.fitting.hear({})
         self._others = _ALONE
         await peers.end()
         if not self._lifted:  # the node goes on alone
@@ -293,6 +304,16 @@ class SocialContract:
         if not self._lifted:
             self._others = sizes
             self._weigh()
+
+    def facts(self, others: Mapping[str, NodeFacts]) -> None:
+        """`Local`: what the other nodes know of their jobs' memory."""
+        self.fitting.hear(others)
+        self._fit_again()
+
+    def arrived(self, arrivals: Mapping[str, int]) -> None:
+        """`Local`: numbers of this node's jobs in the order of arrival."""
+        self.fitting.arrived(arrivals)
+        self._fit_again()
 
     def _weigh(self) -> None:
         """Compute W, and write the kernel's quanta."""
@@ -320,10 +341,27 @@ class SocialContract:
         self.fit()
 
     def fit(self) -> None:
-        """Policy `fit`: decide which jobs run, and carry it out."""
-        turn_s, wanted = self._settings.number("turn_s"), self._settings.on("fit") and not self._lifted
-        if wanted and self.fitting.look(self._as_seen(self._jobs()), turn_s):
+        """Policy `fit`: look at the memory, decide which jobs run, and carry it out."""
+        if self._fits():
+            seen, turn_s = self._as_seen(self._jobs()), self._settings.number("turn_s")
+            self._fitted(self.fitting.look(seen, turn_s, self.speed()))
+
+    def _fits(self) -> bool:
+        return self._settings.on("fit") and not self._lifted
+
+    def _fit_again(self) -> None:
+        """Decide anew by what is known: after news of other nodes, and at the end of a turn."""
+        if self._fits():
+            self._fitted(self.fitting.decide())
+
+    def _fitted(self, changed: bool) -> None:
+        if self.peers is not None:
+            self.peers.facts(self.fitting.facts())
+        if changed:
             self._want_stopped()
+        left = self.fitting.turn_left()
+        if left is not None:
+            self._later("turn", left, self._fit_again)
 
     def _set_memory(self, now: float) -> None:
         before = self.memory.stops
@@ -355,46 +393,3 @@ class SocialContract:
         told = self._told.get(jid)
         here = "" if self.peers is None else self.peers.node
         return bool(here and told and told.state is State.STOPPED and told.elsewhere(here))
-
-    # for people
-
-    def report(self) -> dict[str, Any]:
-        """The value of "contract" in `ctl status --json`."""
-        bound = mpl_bound(int(self._settings.number("mpl")), self.weight)
-        now = quanta(
-            self._settings.number("quantum_ms"),
-            self.weight,
-            self._settings.number("share_l"),
-            on=self._settings.on("quantum"),
-            local_user=self.user.present,
-        )
-        jobs, by_class = list(self._jobs()), self._settings.word("contract") == "class"
-        stopped = [{"jid": job.jid, "why": self.state(job.jid)[1]} for job in jobs if self.pools.stopped(job.jid)]
-        return {
-            "kind": self._settings.word("contract"),
-            "modules": {module: self._settings.on(module) for module in MODULES},
-            "local_user": {"present": self.user.present, "why": self.user.why, "since": self.user_since},
-            "epoch": {"ms": self._settings.knob("epoch_ms"), "number": self.shares.epochs},
-            "speed": self.speed(),
-            "weight": self.weight,
-            "quantum": {
-                "local_ms": now.local,
-                "parallel_ms": now.parallel,
-                "slowed_ms": now.slowed,
-                # of a CPU, for jobs beside busy local tasks: in the queue contract one against one
-                "set_share": self._settings.number("share_l") if by_class else now.set_share,
-                "achieved_share": self.shares.parallel,
-                "busy_cpus": self.shares.busy,
-            },
-            "slots": self.slots.report(),
-            "memory": {
-                "pool": self.pool(),
-                "used": self.epoch.used if self.epoch else None,
-                "held": self.memory.limited,
-                "paged_s": self.epoch.paged_s if self.epoch else None,
-                "mpl_max": bound,
-                "mpl_now": len(jobs) - len(stopped),
-                "stopped": stopped,
-            },
-            "cluster": self.peers.status() if self.peers is not None else None,
-        }

@@ -93,6 +93,7 @@ _POLICIES = (
         "every task goes to the tail of the ready queue; only those jobs run whose memory fits beside the local tasks, "
         "in the order of their arrival, and the others wait, stopped or not yet begun",
         "ParPar §3.2, design §7",
+        events=True,
         fit=True,
         contract="class",
     ),

@@ -297,7 +297,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             for refused in filter(None, (before_all_others(), stay_in_memory())):
                 _log.warning("the agent: %s", refused)
 
-            queue = Queue(history=History(tell=_log.warning))
+            queue = Queue(os.uname().nodename, history=History(tell=_log.warning))
 
             async def serve() -> tuple[str, Any]:
                 agent = Agent(scheduler, cgroups, options.policy, values, queue, join)

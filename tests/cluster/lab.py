@@ -11,7 +11,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ctl.cluster.broker import Broker
 from ctl.cluster.link import Link, Member
 from ctl.cluster.membership import Files, found, invite, join
 from ctl.cluster.relay import Relay
-from ctl.contract import Decision, Sizes, State
+from ctl.contract import Decision, NodeFacts, Sizes, State
 
 __all__ = ["Host", "Lab", "Wire", "free_ports", "lab", "run", "until"]
 
@@ -52,6 +52,8 @@ class Host:
         self.changes: list[tuple[float, Decision]] = []
         self.told: list[tuple[str, str]] = []
         self.totals: list[Sizes] = []
+        self.others: dict[str, NodeFacts] = {}
+        self.numbers: dict[str, int] = {}
         self.relay = Relay(self, member, incarnation, lease, wall)
         self.task: asyncio.Task[None] | None = None
 
@@ -61,6 +63,12 @@ class Host:
 
     def sizes(self, sizes: Sizes) -> None:
         self.totals.append(sizes)
+
+    def facts(self, others: Mapping[str, NodeFacts]) -> None:
+        self.others = dict(others)
+
+    def arrived(self, arrivals: Mapping[str, int]) -> None:
+        self.numbers |= arrivals
 
     def tell(self, kind: str, text: str, **_details: object) -> None:
         self.told.append((kind, text))

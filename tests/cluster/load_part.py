@@ -20,6 +20,7 @@ from typing import Any
 from ctl.cluster.link import Member
 from ctl.cluster.relay import Relay
 from ctl.contract import Decision, Sizes
+from tests.cluster.local import NoQueue
 
 __all__ = ["LEASE", "Events", "Load", "Node", "Part", "Report", "quiet", "serve"]
 
@@ -65,7 +66,7 @@ class Load:
         return 2 * int(node.removeprefix("load")) + (kind == "LOCAL_U")
 
 
-class Node:
+class Node(NoQueue):
     """A node of the thousand."""
 
     def __init__(self, load: Load, member: Member, jobs: tuple[str, ...] = ()) -> None:

@@ -14,9 +14,10 @@ from ctl.contract import Decision, Peers, Sizes, State
 from ctl.errors import CoschedError
 from ctl.process.relay import join
 from tests.cluster.lab import MIB, lab, run, until
+from tests.cluster.local import NoQueue
 
 
-class Agent:
+class Agent(NoQueue):
     """The calls to an agent."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ def test_the_broker_takes_from_a_node_only_what_is_its_own() -> None:
             await until(lambda: "node2" in one.relay.directory.sizes or two.relay.counts["renewed"], 5)
             heard: list[tuple[str, bytes]] = []
             async with cluster.link(cluster.member("node1")) as ear, cluster.link(cluster.member("node3")) as evil:
-                for subject in ("cosched.job.>", "$KV.cosched_holds.>", "$KV.cosched_nodes.*"):
+                for subject in ("cosched.job.>", "$KV.cosched_holds.>", "$KV.cosched_nodes.*", "$KV.cosched_jobs.*"):
                     await ear.subscribe(subject, lambda subject, data: heard.append((subject, data)))
                 await ear.flush()
                 heard.clear()
@@ -56,6 +56,7 @@ def test_the_broker_takes_from_a_node_only_what_is_its_own() -> None:
                     "cosched.anything",
                     "$KV.cosched_holds.7.node2",
                     "$KV.cosched_nodes.node2",
+                    "$KV.cosched_jobs.node2",
                     "$SYS.REQ.SERVER.PING",
                     "_INBOX.node1.x.y",
                 ):

@@ -41,6 +41,10 @@ class Results:
         except KeyError:
             raise Missing(f"no {key} of {config} under {workload}") from None
 
+    def configs(self, workload: str) -> list[str]:
+        """The configurations that were measured under a workload."""
+        return sorted({config for of, config, _ in self._values if of == workload})
+
     def mean(self, workload: str, config: str, key: str) -> Mean:
         """Its mean. Raises Missing."""
         found = mean(list(self.values(workload, config, key).values()))
@@ -168,6 +172,44 @@ GOALS: Final = (
     Claim("goal", "under overload ccs gives jobs twice EEVDF's speedup", "≥ 2×", _goal_speedup),
     Claim("goal", "with local slowdown below 2", "< 2", _goal_slowdown),
     Claim("goal", "and a p99 system call latency below 400 ms", "< 400 ms", _goal_latency),
+)
+
+
+def _fit_soon(results: Results) -> Found:
+    to_eevdf = results.times("overload", "fit", "eevdf", "completion")
+    others = {one: results.value("overload", one, "completion") for one in results.configs("overload") if one != "fit"}
+    best = min(others, key=others.__getitem__)
+    to_best = results.times("overload", "fit", best, "completion")
+    return f"{to_eevdf}× EEVDF's, {to_best}× that of {best}", to_eevdf.value <= 0.45 and to_best.value <= 0.8
+
+
+def _fit_all_end(results: Results) -> Found:
+    found = _each(results, _BOTH, "fit", "unfinished")
+    return _words(found), all(each.value == 0 for each in found.values())
+
+
+def _fit_users(results: Results) -> Found:
+    found = _each(results, _BOTH, "fit", "slowdown")
+    return _words(found), found["overload"].value <= 1.5 and found["fits"].value <= 1.3
+
+
+def _fit_latency(results: Results) -> Found:
+    found = results.times("overload", "fit", "eevdf", "p99_ms")
+    return f"{found}×", found.value <= 1
+
+
+def _fit_no_price(results: Results) -> Found:
+    found = results.times("fits", "fit", "eevdf", "completion")
+    return f"{found}×", found.value <= 1
+
+
+_GOALS_OF_FIT: Final = (
+    Claim("goal of fit", "under overload jobs are done sooner, in the mean", "≤ 0.45× EEVDF's, ≤ 0.8× the best other's",
+          _fit_soon),
+    Claim("goal of fit", "every job ends", "0", _fit_all_end),
+    Claim("goal of fit", "local users are hardly slowed", "overload ≤ 1.5, fits ≤ 1.3", _fit_users),
+    Claim("goal of fit", "under overload the p99 of a system call is EEVDF's at most", "≤ 1×", _fit_latency),
+    Claim("goal of fit", "where memory fits jobs are no slower than under EEVDF", "≤ 1×", _fit_no_price),
 )
 
 # ccs-share
@@ -298,5 +340,5 @@ _HETERO: Final = (
 )
 
 CLAIMS: Final[Mapping[str, tuple[Claim, ...]]] = {
-    "ccs-modules": (*_MODULES, *GOALS), "ccs-share": _SHARE, "ccs-hetero": _HETERO, "waiting-jobs": (),
+    "ccs-modules": (*_MODULES, *GOALS, *_GOALS_OF_FIT), "ccs-share": _SHARE, "ccs-hetero": _HETERO, "waiting-jobs": (),
 }

@@ -75,12 +75,16 @@ class Job:
             self.read()
 
     def outcome(self, began: float) -> dict[str, Any]:
-        """Its own measurements, and its beginning; seconds None: the job did not end in time."""
+        """Its own measurements, and by this program's clock when its gate opened and when it had ended.
+
+        seconds None: it did not end in time. Its own seconds begin when it first runs: a job that is held back before
+        looks fast by them.
+        """
         said = self._said or {"seconds": None}
         if not said.get("right", True):
             raise SystemExit(f"job {self.jid} computed a wrong result")
-        opened = None if self.opened is None else round(self.opened - began, 2)
-        return {"jid": self.jid, "kernel": self.kernel, "opened_s": opened, **said}
+        opened, ended = (None if at is None else round(at - began, 2) for at in (self.opened, self.ended))
+        return {"jid": self.jid, "kernel": self.kernel, "opened_s": opened, "ended_s": ended, **said}
 
     def again(self) -> None:
         """It stands at its gate once more."""

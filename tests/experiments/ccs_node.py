@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from ctl.demo.room import counters, find_locked, meminfo, push_out, settled, warm_agent
 from ctl.kernel.sysinfo import process_cpu_ms, thread_cpu_ms
-from ctl.policy import MODULES
+from ctl.policy import MODULES, POLICIES
 from ctl.protocol import Client, NotRunning
 from tests.experiments.ccs_plan import WORK
 from vm.control import Control
@@ -68,17 +68,23 @@ class Helper:
         """Have this scheduler, None: the kernel's own, with these knobs."""
         try:
             with Client(timeout=60) as agent:
-                if name is not None:
+                kind = agent.call("status")["contract"]["kind"]
+                if name is not None and kind == knobs.get("contract", POLICIES[name].contract):
                     agent.call("set", knobs=dict.fromkeys(MODULES, "off"))  # what they remember ends here
                     agent.call("switch", policy=name, knobs=knobs)
                     return
         except NotRunning:
             if name is None:
                 return
+            kind = ""
         self.unsettle()  # the sensors' compiler needs memory
-        self._new_agent = name is not None
+        if kind:
+            _run("ctl", "unload")
+        if name is None:
+            return
+        self._new_agent = True
         words = [word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")]
-        _run("ctl", *(["unload"] if name is None else ["load", "--wait", "--policy", name, *words]))
+        _run("ctl", "load", "--wait", "--policy", name, *words)
 
     def push_out(self) -> None:
         """Send all memory to swap; needed pages come back."""

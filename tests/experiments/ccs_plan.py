@@ -146,6 +146,7 @@ def _stages() -> tuple[Config, ...]:
         Config("+Set_Memory", "ccs", off | {"memory": "on"}),
         Config("+Set_Quantum", "ccs", off | {"memory": "on", "quantum": "on"}),
         Config("ccs", "ccs"),  # + Events
+        Config("fit", "fit"),  # not the paper's
     )
 
 

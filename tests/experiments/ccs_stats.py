@@ -2,7 +2,10 @@
 """Figures of runs, means of them with 95 % confidence, and ratios of means.
 
     speedup             mean over the jobs of T on one node, alone, all tasks there / T on the cluster (CCS eq. 7,
-                        B-CCS-23); a job that had not ended in time counts as nothing
+                        B-CCS-23); a job that had not ended in time counts as nothing. From the opening of its gate
+    completion          mean over the jobs, from the beginning of the run; a job that had not ended counts until then.
+                        Beside eq. 7, which rewards the scheduler that lets single jobs starve
+    wait                the longest time from a gate's opening to the job's end
     slowdown            of local users: seconds of all their stays / seconds these take undisturbed (B-CCS-24), the
                         start of their programs among them
     active              the same without the time in which they are asleep on purpose: what a user feels who waits
@@ -73,7 +76,25 @@ def figures(run: Run, alone: Run) -> dict[str, float]:
 
 def _speedup(run: Run, alone: Run) -> float | None:
     base = {kernel: float(job["seconds"]) for kernel, job in alone["jobs"].items()}
-    return statistics.mean(base[job["kernel"]] / job["seconds"] if job["seconds"] else 0.0 for job in run["jobs"])
+    return statistics.mean(base[job["kernel"]] / _took(job) if job["seconds"] else 0.0 for job in run["jobs"])
+
+
+def _took(job: Mapping[str, Any]) -> float:
+    """Seconds from the opening of its gate to its end; of runs that did not note it, by the job's own clock."""
+    return float(job["ended_s"] - job["opened_s"] if job.get("ended_s") else job["seconds"])
+
+
+def _completion(run: Run, _alone: Run) -> float | None:
+    if any("ended_s" not in job for job in run["jobs"]):
+        return None
+    return statistics.mean(float(job["ended_s"] or run["makespan_s"]) for job in run["jobs"])
+
+
+def _wait(run: Run, _alone: Run) -> float | None:
+    if any("ended_s" not in job for job in run["jobs"]):
+        return None
+    opened = [job for job in run["jobs"] if job["opened_s"] is not None]
+    return max(float((job["ended_s"] or run["makespan_s"]) - job["opened_s"]) for job in opened)
 
 
 def _slowdown(run: Run, alone: Run) -> float | None:
@@ -113,6 +134,8 @@ def _together(run: Run, _alone: Run) -> float | None:
 
 FIGURES: Final = (
     Figure("speedup", "speedup of jobs", _speedup),
+    Figure("completion", "mean completion, s", _completion),
+    Figure("wait", "longest wait, s", _wait),
     Figure("makespan_s", "all jobs, s", lambda run, _alone: float(run["makespan_s"])),
     Figure("slowdown", "slowdown of local users", _slowdown),
     Figure("active", "the same while active", _active),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctl.kernel.cgroups import PARENT
+from tests.cluster.local import NoQueue
 from tests.kselftest import ktap
 from tests.kselftest.command import Follower, agent, asked, ctl, following, refused
 from tests.kselftest.node import spawned
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _LEASE = 3.0  # seconds
 
 
-class Other:
+class Other(NoQueue):
     """The other node's agent: it keeps the decisions of its relay."""
 
     def __init__(self) -> None:

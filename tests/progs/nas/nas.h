@@ -111,8 +111,8 @@ static void note_cgroup(void)
 	snprintf(outside, sizeof(outside), "/sys/fs/cgroup%s/cgroup.procs", line + 3);
 }
 
-/* Be in the job, if this node has an agent; returns whether it has. */
-static int enter(const char *jid)
+/* Be in the job, and say what it needs here, as `ctl run --memory` does; returns whether this node has an agent. */
+static int enter(const char *jid, size_t bytes)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = AGENT };
 	int agent = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -123,7 +123,7 @@ static int enter(const char *jid)
 		close(agent);
 		return 0;
 	}
-	snprintf(text, sizeof(text), "{\"v\":1,\"op\":\"enter\",\"jid\":\"%s\"}\n", jid);
+	snprintf(text, sizeof(text), "{\"v\":1,\"op\":\"enter\",\"jid\":\"%s\",\"memory\":%zu}\n", jid, bytes);
 	got = write(agent, text, strlen(text)) < 0 ? -1 : read(agent, text, sizeof(text) - 1);
 	close(agent);
 	text[got > 0 ? got : 0] = '\0';
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 	printf("rank %s %d\n", node, getpid());
 	for (;;) {
 		await(argv[4], 1);
-		entered = enter(argv[5]);
+		entered = enter(argv[5], bytes);
 		run(bytes, rounds);
 		if (entered)
 			leave();

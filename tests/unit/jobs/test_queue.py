@@ -49,16 +49,34 @@ def test_a_need_that_grows_stops_those_who_came_later_only() -> None:
 
 
 def test_turns() -> None:
+    """They end when their length divides the time."""
     queue = Queue()
     assert stopped(queue, 0, 60, 30, a=40, b=40) == ["b"]
     assert stopped(queue, 1, 60, 30, a=40, b=40) == ["b"]
-    assert queue.rows(11)["turn_left_s"] == 20
-    assert stopped(queue, 30, 60, 30, a=40, b=40) == ["b"]
-    assert stopped(queue, 31, 60, 30, a=40, b=40) == ["a"]
+    assert queue.rows(11)["turn_left_s"] == 19
+    assert queue.due(11) == 30
+    assert stopped(queue, 29.9, 60, 30, a=40, b=40) == ["b"]
+    assert [jid for jid, _ in queue.decide(30)] == ["a"]
+    assert stopped(queue, 35, 60, 30, a=40, b=40) == ["a"]
     assert stopped(queue, 61, 60, 30, a=40, b=40) == ["b"]
     assert queue.rows(61)["turns"] == 2
     assert stopped(queue, 62, 60, 30, b=40) == []
-    assert queue.rows(62)["turn_left_s"] is None
+    assert (queue.rows(62)["turn_left_s"], queue.due(62)) == (None, None)
+
+
+def test_a_job_that_began_late_in_a_turn_keeps_its_memory_for_the_next() -> None:
+    queue = Queue()
+    assert stopped(queue, 20, 60, 30, a=40, b=40) == ["b"]
+    assert stopped(queue, 30, 60, 30, a=40, b=40) == ["b"], "a has run for 10 s"
+    assert stopped(queue, 60, 60, 30, a=40, b=40) == ["a"]
+
+
+def test_a_job_that_comes_is_behind_those_that_wait_and_before_none_that_came_earlier() -> None:
+    queue = Queue()
+    assert stopped(queue, 0, 60, 30, a=40, b=40) == ["b"]
+    assert stopped(queue, 30, 60, 30, a=40, b=40) == ["a"]
+    assert stopped(queue, 31, 60, 30, a=40, b=40, c=40) == ["a", "c"]
+    assert stopped(queue, 60, 60, 30, a=40, b=40, c=40) == ["c", "b"]
 
 
 def test_without_turns_a_job_runs_to_its_end() -> None:

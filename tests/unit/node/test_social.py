@@ -105,5 +105,5 @@ def test_the_modules_of_the_rows() -> None:
         "poly": ("memory",),
         "zhang": ("quantum",),
         "explicit": ("slots",),
-        "fit": ("fit",),
+        "fit": ("events", "fit"),
     }

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Policy `fit` on two virtual machines: two MPI jobs on both, which do not fit together, take turns on both at once.
+
+    vm/cluster 2 --icount --cpus 1 --memory 512 -- python3 -m tests.cluster.fit_together [--seconds 60] [--json FILE]
+
+Nodes in lock-step have one clock; their agents' events `stop` tell when a job was stopped and when it went on. Then an
+agent is killed and started again, and the broker's node is cut off by stopping the broker: the nodes decide alone until
+they hear each other again.
+
+Exit status 1 if a node saw another order of stops than the other, the p99 of their distance is above 100 ms, or a step
+did not happen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from ctl.percentile import percentile
+from tests.cluster.agents import follow
+
+NODES: Final = ("node1", "node2")
+TURN_S: Final = 4
+GOAL_MS: Final = 100.0
+_SHARE: Final = 0.6  # of the room: what each job needs on each node
+_WITHIN: Final = 40.0  # seconds for a step: longer than a lease and two turns
+
+Stop = tuple[float, str, str]  # Unix time, JID, stop or resume
+
+
+def on(node: str, command: str) -> str:
+    """The output of a command on a node."""
+    return subprocess.run(["ssh", "-n", node, command], check=True, capture_output=True, text=True).stdout
+
+
+def queue(node: str) -> dict[str, str]:
+    """The state of each job, as this node sees it."""
+    return {job["jid"]: job["state"] for job in json.loads(on(node, "ctl queue --json"))["jobs"]}
+
+
+def frozen(node: str) -> list[str]:
+    """The jobs that are frozen on this node."""
+    lines = on(node, "grep -l 1 /sys/fs/cgroup/cosched/*/cgroup.freeze 2>/dev/null || true").splitlines()
+    return [line.split("/")[-2] for line in lines]
+
+
+def until(what: Callable[[], object], name: str) -> None:
+    """Wait until it is so."""
+    end = time.monotonic() + _WITHIN
+    while not what():
+        if time.monotonic() > end:
+            raise SystemExit(f"not so: {name}; {[queue(node) for node in NODES]} {[frozen(node) for node in NODES]}")
+        time.sleep(0.3)
+    print(f"{name}: yes", flush=True)
+
+
+@contextlib.contextmanager
+def running(*commands: list[str]) -> Iterator[list[subprocess.Popen[str]]]:
+    """These programs, until the block ends."""
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    processes = [subprocess.Popen(words, stdin=null, stdout=pipe, text=True) for words in commands]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.terminate()
+
+
+def job(jid: str, need: int) -> list[str]:
+    """A job of a rank on each node."""
+    hosts = ["mpiexec.mpich", "-hosts", ",".join(NODES), "-n", "2", "/root/hold", "1000"]
+    return ["ctl", "run", "--job", jid, "--memory", f"{need >> 20}M", "--", *hosts]
+
+
+def stops(lines: str) -> list[Stop]:
+    """What a follower printed."""
+    return [(float(when), jid, action) for when, jid, action in (line.split() for line in lines.splitlines())]
+
+
+def apart(found: list[list[Stop]]) -> list[float]:
+    """How far apart the nodes made each change, ms, in order of length. Raises SystemExit if they made others."""
+    one, two = ([(jid, action) for _, jid, action in stops] for stops in found)
+    jids = sorted({jid for jid, _ in one})
+    for jid in jids:
+        seen = [[action for of, action in order if of == jid] for order in (one, two)]
+        if seen[0] != seen[1]:
+            raise SystemExit(f"job {jid}: node1 {seen[0]}, node2 {seen[1]}")
+    times = [[when for jid in jids for when, of, _ in stops if of == jid] for stops in found]
+    return sorted(1000 * abs(here - there) for here, there in zip(*times, strict=True))
+
+
+def take_turns(seconds: float) -> list[float]:
+    """Let the jobs take turns; see apart()."""
+    follower = "cd /src && exec python3 -m tests.cluster.fit_together --follow"
+    with running(*(["ssh", "-n", node, follower] for node in NODES)) as followers:
+        time.sleep(seconds)
+    return apart([stops(process.stdout.read()) for process in followers if process.stdout])
+
+
+def together(one: str, other: str) -> bool:
+    """Whether both nodes see that this job runs, and have stopped the other."""
+    return all(queue(node).get(one) == "runs" and frozen(node) == [other] for node in NODES)
+
+
+def measure(seconds: float) -> dict[str, Any]:
+    """Two jobs in turns; then failures, one after the other."""
+    room = min(json.loads(on(node, "ctl queue --json"))["room"] for node in NODES)
+    need = int(room * _SHARE)
+    with running(job("a", need)) as first:
+        until(lambda: queue("node1") == {"a": "runs"} == queue("node2"), "a runs on both")
+        with running(job("b", need)) as second:
+            until(lambda: queue("node2").get("b") in ("waits", "stopped", "runs"), "node2 knows of b")
+            until(lambda: together("b", "a"), "b has its turn, a is stopped on both")
+            found = take_turns(seconds)
+            agent = json.loads(on("node2", "ctl status --json"))["agent"]["pid"]
+            on("node2", f"kill -9 {agent}")
+            until(lambda: not frozen("node2"), "the agent of node2 is killed, and nothing is stopped there")
+            on("node2", f"ctl load --policy fit --set turn_s={TURN_S} --set epoch_ms=500")
+            until(lambda: together("b", "a") or together("a", "b"), "loaded again, the nodes agree")
+            on("node1", "pkill -STOP nats-server")
+            until(lambda: all(len(json.loads(on(node, "ctl queue --json"))["rooms"]) == 1 for node in NODES),
+                  "the broker is stopped, and each node decides alone")
+            on("node1", "pkill -CONT nats-server")
+            until(lambda: together("b", "a") or together("a", "b"), "the broker is back, the nodes agree")
+            ended = [process.poll() for process in (*first, *second)]
+            on("node1", "ctl cancel b; ctl cancel a")
+    until(lambda: not any(queue(node) for node in NODES), "cancelled, the jobs are gone from both")
+    return {
+        "changes": len(found),
+        "median_ms": round(percentile(found, 0.5), 2),
+        "p99_ms": round(percentile(found, 0.99), 2),
+        "worst_ms": round(found[-1], 2),
+        "ended_early": [status for status in ended if status is not None],
+    }
+
+
+def main() -> int:
+    """Measure, print, judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--follow", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.follow:
+        for event in follow(("stop",)):
+            print(event["time"], event["jid"], event["action"], flush=True)
+        return 0
+    for node in NODES:
+        on(node, "mpicc.mpich -O2 -o /root/hold /src/tests/progs/mpi_hold.c")
+        on(node, f"ctl load --policy fit --set turn_s={TURN_S} --set epoch_ms=500")
+    measured = measure(options.seconds)
+    for node in NODES:
+        on(node, "ctl unload")
+    look = "cat /sys/kernel/sched_ext/state; ls -d /sys/fs/cgroup/cosched/*/ 2>/dev/null || true"
+    left = [on(node, look) for node in NODES]
+    print(json.dumps(measured), *(text.split() for text in left))
+    if options.json:
+        options.json.write_text(json.dumps(measured))
+    return measured["p99_ms"] > GOAL_MS or measured["changes"] < 4 or left != ["disabled\n"] * 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
