@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Policy `fit` on two virtual machines: two MPI jobs on both, which do not fit together, take turns on both at once.
+"""Policy `fit` on two virtual machines: placement, and two MPI jobs that take turns on both nodes at once.
 
     vm/cluster 2 --icount --cpus 1 --memory 512 -- python3 -m tests.cluster.fit_together [--seconds 60] [--json FILE]
 
-Nodes in lock-step have one clock; their agents' events `stop` tell when a job was stopped and when it went on. Then an
+The jobs are on both nodes, and do not fit together. Nodes in lock-step have one clock; their agents' events `stop` tell when a job was stopped and when it went on. Then an
 agent is killed and started again, and the broker's node is cut off by stopping the broker: the nodes decide alone until
 they hear each other again.
 
@@ -109,6 +109,16 @@ def together(one: str, other: str) -> bool:
     return all(queue(node).get(one) == "runs" and frozen(node) == [other] for node in NODES)
 
 
+def placed() -> None:
+    """A job of two ranks finds the nodes that `ctl place` names; a busy node is the second choice."""
+    until(lambda: len(json.loads(on("node1", "ctl queue --json"))["rooms"]) == len(NODES), "node1 knows node2's room")
+    ran = on("node1", "ctl run --job p --memory 9M --nodes 2 -- mpiexec.mpich -n 2 hostname").split()
+    until(lambda: sorted(ran) == list(NODES), f"a rank on each node: {ran}")
+    with running(["python3", "-c", "while True: pass"]):
+        until(lambda: json.loads(on("node1", "ctl place 2 --by cpu --json")) == ["node2", "node1"], "node1 is busy")
+    until(lambda: not any(queue(node) for node in NODES), "the job is gone")
+
+
 def measure(seconds: float) -> dict[str, Any]:
     """Two jobs in turns; then failures, one after the other."""
     room = min(json.loads(on(node, "ctl queue --json"))["room"] for node in NODES)
@@ -155,6 +165,7 @@ def main() -> int:
     for node in NODES:
         on(node, "mpicc.mpich -O2 -o /root/hold /src/tests/progs/mpi_hold.c")
         on(node, f"ctl load --policy fit --set turn_s={TURN_S} --set epoch_ms=500")
+    placed()
     measured = measure(options.seconds)
     for node in NODES:
         on(node, "ctl unload")

@@ -22,10 +22,12 @@ LIMIT_S = 300  # four nodes on a busy machine take a third of it
 END = ("--timeout", "120")  # for a cluster that nothing else ends if a test fails
 
 
-def cluster(count: int, script: str, *options: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def cluster(
+    count: int, script: str, *options: str, stdin: bytes = b"", limit: int = LIMIT_S
+) -> subprocess.CompletedProcess[bytes]:
     """Run a shell script on the first of so many nodes."""
     return subprocess.run([CLUSTER, str(count), *options, "--", "sh", "-c", script], input=stdin, capture_output=True,
-                          timeout=LIMIT_S, check=False)
+                          timeout=limit, check=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
