@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The protocol of `ctl` and the agent: one JSON object per line over a Unix stream socket.
 
-The socket is /run/cosched/agent.sock, mode 0660, root and group `cosched`. A client sends one request per line and
+The socket is /run/cosched/agent.sock, mode 0660, root and group `cosched`. Only root may set, switch, unload and trace;
+ctl/node/authority.py. A client sends one request per line and
 reads one answer per line; it may send the next request when it has the answer.
 
     request   {"v": 1, "op": "set", "knobs": {"mno": 4}}
@@ -23,6 +24,7 @@ Operations (arguments; result):
     tasks                                   [task]
     enter      jid; optional memory, now,   {"jid", "path"}: the process that asks is moved into the job's cgroup; with
                program, can_wait, again     can_wait perhaps {"jid", "wait": why}: not yet, ask again within 5 s
+    place      count; optional memory, by   [node]: where a job should run, see `ctl place`
     queue                                   {"room", "turn_left_s", "turns", "jobs"}: the queue of policy fit
     history                                 [{"program", "user", "runs", "most", "estimate"}], bytes
     cancel     jid                          {"jid", "was": "here" or "waiting"}: the job is killed, or forgotten

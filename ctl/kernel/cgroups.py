@@ -28,6 +28,7 @@ ROOT = Path("/sys/fs/cgroup")
 PARENT = ROOT / "cosched"
 
 _CONTROLLERS = ("cpu", "memory")
+_WELCOME = ("pids",)  # of these, those that are there
 _FREEZE = "cgroup.freeze"
 # the files that an agent may set on a job or on the parent, with the kernel's own values
 _UNSET = {
@@ -94,11 +95,13 @@ class JobCgroups:
 
     def _enable(self, path: Path) -> None:
         """Let the children of this cgroup have the controllers."""
-        missing = set(_CONTROLLERS) - set((path / "cgroup.controllers").read_text().split())
+        there = set((path / "cgroup.controllers").read_text().split())
+        missing = set(_CONTROLLERS) - there
         if missing:
             raise CoschedError(f"{path} has no {' and no '.join(sorted(missing))} controller: enable it there")
         try:
-            (path / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _CONTROLLERS))
+            wanted = [*_CONTROLLERS, *(name for name in _WELCOME if name in there)]
+            (path / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
         except OSError as error:
             raise CoschedError(f"cannot give cgroups below {path} their controllers: {error.strerror}") from None
 

@@ -14,7 +14,6 @@ up when the other job has ended.
 from __future__ import annotations
 
 import os
-import pwd
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -24,12 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 from ctl.errors import USAGE, CoschedError
 from ctl.kernel import slurm
-from ctl.kernel.cgroups import JobCgroups, Usage, cgroup_id
+from ctl.kernel.cgroups import ROOT, JobCgroups, Usage, cgroup_id
+from ctl.kernel.limits import check_limits, hold_tasks, limits_of
+from ctl.node.authority import user_name
 
 if TYPE_CHECKING:
     from ctl.kernel.netlink import ProcessEvent
 
-__all__ = ["CTL", "SLURM", "Job", "Jobs", "ending", "user_name"]
+__all__ = ["CTL", "SLURM", "Job", "Jobs", "ending"]
 
 CTL, SLURM = "ctl", "slurm"  # where a job comes from
 
@@ -124,10 +125,13 @@ class Jobs:
             raise CoschedError(f"job {jid} belongs to user {job.user}, not to {user}: choose another JID", USAGE)
 
     def enter(self, jid: str, pid: int, user: str) -> Job:
-        """Move a user's process into a job, which begins if need be. Raises CoschedError, also for a bad JID."""
+        """Move a user's process into a job, which begins if need be. Raises CoschedError, also for a bad JID, and if
+        the process would leave a limit behind."""
         self.check_user(jid, user)
+        tasks = check_limits(limits_of(pid, ROOT), jid, f"/{self._cgroups.parent.relative_to(ROOT)}")
         path = self._cgroups.create(jid)
         try:
+            hold_tasks(path, tasks)
             self._cgroups.enter(jid, pid)
         except CoschedError:
             if jid not in self._jobs:
@@ -302,18 +306,6 @@ class Jobs:
         job.entered.discard(pid)
         details: dict[str, Any] = {"jid": job.jid, "action": "exit", "pid": pid, "status": status}
         self._tell(kind, f"job {job.jid}: process {pid} {ending(status)}", **details)
-
-
-def user_name(uid: int) -> str:
-    """The user's name, or the number of a user without a name.
-
-    >>> user_name(0)
-    'root'
-    """
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _cgroup_id(path: Path) -> int | None:

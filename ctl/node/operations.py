@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from ctl.contract import Wish
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.node.agent import Agent
-from ctl.node.jobs import SLURM, user_name
+from ctl.node.authority import Peer
+from ctl.node.jobs import SLURM
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
-from ctl.node.server import Operation, Peer, Server
+from ctl.node.server import Operation, Server
 
 __all__ = ["Operations", "server_of"]
 
@@ -70,17 +72,28 @@ class Operations:
     async def _get(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
         return self._agent.settings.values
 
-    async def _view(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+    async def _view(self, peer: Peer, _arguments: dict[str, Any]) -> object:
         self._agent.memory.look()
-        return self._report.view()
+        view = self._report.view()
+        for cpu in view["cpus"]:
+            self._hide([*cpu["queue"], *([cpu["running"]] if cpu["running"] else [])], peer)
+        return view
 
     async def _jobs(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
         await self._settle()
         return self._report.jobs()
 
-    async def _tasks(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
+    async def _tasks(self, peer: Peer, _arguments: dict[str, Any]) -> object:
         rows = self._report.tasks()
+        self._hide(rows, peer)
         return await asyncio.get_running_loop().run_in_executor(None, self._report.add_delays, rows)
+
+    def _hide(self, tasks: Iterable[Any], peer: Peer) -> None:
+        """Leave out what other users' jobs run."""
+        for task in tasks:
+            job = self._agent.jobs.get(task.get("jid") or "")
+            if job is not None:
+                task["comm"] = peer.shown(job.user, task["comm"])
 
     async def _settle(self) -> None:
         """Wait once for an interval long enough for rates."""
@@ -109,12 +122,14 @@ class Operations:
             raise CoschedError('enter names no job: give "jid" a string', USAGE)
         if peer.pid <= 0:
             raise CoschedError("the process that asks is in a PID namespace the agent cannot see", FAILED)
-        user = user_name(peer.uid)
+        user = peer.user
         self._agent.jobs.check_user(jid, user)
         if self._agent.contract.peers is not None:
             await self._agent.contract.peers.check_user(jid, user)
         if why := self._has_to_wait(jid, user, arguments):
             return {"jid": jid, "wait": why}
+        if not peer.lives():  # its number may be another's by now
+            raise CoschedError(f"the process that asks to enter job {jid} has ended", FAILED)
         job = self._agent.jobs.enter(jid, peer.pid, user)
         return {"jid": job.jid, "path": str(job.path)}
 
@@ -133,8 +148,8 @@ class Operations:
         why = self._agent.contract.fitting.ask(Wish(jid, user, str(program), need, now, again))
         return why if arguments.get("can_wait") is True else ""
 
-    async def _history(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
-        return self._agent.contract.fitting.history()
+    async def _history(self, peer: Peer, _arguments: dict[str, Any]) -> object:
+        return [one for one in self._agent.contract.fitting.history() if peer.shown(one["user"], one["program"])]
 
     def _has_queue(self) -> None:
         """Raise CoschedError (status 2) if no module decides which jobs run."""
@@ -161,8 +176,8 @@ class Operations:
         owner = job.user if job is not None else waiting
         if not isinstance(jid, str) or owner is None:
             raise CoschedError(f"there is no job {jid!r}: `ctl jobs` and `ctl queue` list the jobs", USAGE)
-        if peer.uid != 0 and user_name(peer.uid) != owner:
-            raise CoschedError(f"job {jid} belongs to user {owner}, not to {user_name(peer.uid)}", USAGE)
+        if not peer.is_root and peer.user != owner:
+            raise CoschedError(f"job {jid} belongs to user {owner}, not to {peer.user}", USAGE)
         if job is not None and job.origin == SLURM:
             raise CoschedError(f"job {jid} is a job of Slurm: use scancel {jid}", USAGE)
         if job is not None:

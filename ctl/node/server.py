@@ -14,22 +14,21 @@ import grp
 import logging
 import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from ctl import protocol
 from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.node.authority import Peer
 
-__all__ = ["BACKLOG", "GROUP", "Operation", "Peer", "Server", "Stream", "open_socket"]
+__all__ = ["BACKLOG", "GROUP", "Operation", "Server", "Stream", "open_socket"]
 
-GROUP = "cosched"  # its members may use the socket, as root may
+GROUP = "cosched"  # its members may use the socket, as root may; what they may ask: authority.py
 BACKLOG = 4 << 20  # bytes kept for one client: 100 queues of 128 tasks, or 40,000 events
-_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _log = logging.getLogger("ctl.server")
 
-Operation = Callable[["Peer", dict[str, Any]], Awaitable[Any]]
+Operation = Callable[[Peer, dict[str, Any]], Awaitable[Any]]
 
 
 def open_socket(path: Path) -> socket.socket:
@@ -46,14 +45,6 @@ def open_socket(path: Path) -> socket.socket:
     listener.listen(64)
     listener.setblocking(False)
     return listener
-
-
-class Peer:
-    """Who asks."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        self.pid, self.uid, self.gid = _CREDENTIALS.unpack(raw)
 
 
 class Stream:
@@ -116,8 +107,8 @@ class Server:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
+        peer = Peer(writer.get_extra_info("socket"))
         try:
-            peer = Peer(writer.get_extra_info("socket"))
             while await self._one(peer, reader, writer):
                 pass
         except (ConnectionError, asyncio.CancelledError):
@@ -125,6 +116,7 @@ class Server:
         finally:
             self._connections.discard(writer)
             writer.close()
+            peer.close()
 
     async def _one(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Read and answer one request; False when the connection is to be closed."""
@@ -134,6 +126,7 @@ class Server:
             if not line:
                 return False
             op, arguments = protocol.decode_request(line)
+            peer.check(op)
             if op in self._streams:
                 await self._stream(op, reader, writer)
                 return False

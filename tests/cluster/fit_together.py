@@ -3,9 +3,9 @@
 
     vm/cluster 2 --icount --cpus 1 --memory 512 -- python3 -m tests.cluster.fit_together [--seconds 60] [--json FILE]
 
-The jobs are on both nodes, and do not fit together. Nodes in lock-step have one clock; their agents' events `stop` tell when a job was stopped and when it went on. Then an
-agent is killed and started again, and the broker's node is cut off by stopping the broker: the nodes decide alone until
-they hear each other again.
+The jobs are on both nodes, and do not fit together. Nodes in lock-step have one clock; their agents' events `stop` tell
+when a job was stopped and when it went on. Then an agent is killed and started again, and the broker's node is cut off
+by stopping the broker: the nodes decide alone until they hear each other again.
 
 Exit status 1 if a node saw another order of stops than the other, the p99 of their distance is above 100 ms, or a step
 did not happen.

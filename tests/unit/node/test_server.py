@@ -17,7 +17,8 @@ import pytest
 
 from ctl import protocol
 from ctl.errors import CoschedError
-from ctl.node.server import BACKLOG, Peer, Server, Stream, open_socket
+from ctl.node.authority import Peer
+from ctl.node.server import BACKLOG, Server, Stream, open_socket
 
 
 class Node:
@@ -203,3 +204,65 @@ def test_streams_end_with_the_server(path: Path) -> None:
         writer.close()
 
     with_node(path, work)
+
+
+NOBODY = 65534
+
+
+@contextlib.contextmanager
+def asked_by_nobody(path: Path, op: str) -> Iterator[socket.socket]:
+    """A connection that a process of user nobody made, which has sent a request and waits for the answer's end."""
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(os.fspath(path))
+        connection.sendall(protocol.encode_request(op))
+        socket.send_fds(theirs, [b"x"], [connection.fileno()])
+        theirs.recv(1)
+        os._exit(0)
+    try:
+        yield socket.socket(fileno=socket.recv_fds(ours, 1, 1)[1][0])
+    finally:
+        ours.send(b"x")
+        os.waitpid(child, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")
+def test_what_binds_users_is_roots_to_change(tmp_path: Path) -> None:
+    """A member of the group could otherwise switch to prio, which starves everybody at the machine."""
+
+    async def work(node: Node) -> None:
+        node.path.chmod(0o666)
+        for parent in node.path.parents:
+            if parent != Path("/") and not parent.stat().st_mode & 0o1:
+                parent.chmod(0o755)
+        loop = asyncio.get_running_loop()
+        for op, words in (("echo", ""), ("set", "set is root's, not user nobody's"), ("trace", "trace is root's")):
+            with asked_by_nobody(node.path, op) as connection:
+                answer = json.loads(await loop.run_in_executor(None, connection.recv, 4096))
+                assert answer["ok"] == (not words) and words in answer.get("error", ""), answer
+
+    with_node(tmp_path / "agent.sock", work)
+
+
+def test_who_has_ended_changes_nothing(tmp_path: Path) -> None:
+    """Its number may be another's; the connection lives on in whoever has its descriptor."""
+
+    async def work(node: Node) -> None:
+        ours, theirs = socket.socketpair()
+        child = os.fork()
+        if child == 0:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(os.fspath(node.path))
+            socket.send_fds(theirs, [b"x"], [connection.fileno()])
+            os._exit(0)
+        os.waitpid(child, 0)
+        connection = socket.socket(fileno=socket.recv_fds(ours, 1, 1)[1][0])
+        for op in ("set", "echo"):
+            connection.sendall(protocol.encode_request(op))
+            answer = json.loads(await asyncio.get_running_loop().run_in_executor(None, connection.recv, 4096))
+            assert answer["ok"] == (op == "echo") and "has ended" in answer.get("error", "has ended"), answer
+
+    with_node(tmp_path / "agent.sock", work)
