@@ -34,6 +34,7 @@ __all__ = [
     "NodeFacts",
     "Overload",
     "Peers",
+    "Queue",
     "RuleRate",
     "Sizes",
     "State",
@@ -325,6 +326,15 @@ class Cluster(TypedDict):
     nodes: dict[str, int]  # every known node, and how many of this node's jobs it holds, too
 
 
+class Queue(TypedDict):
+    """The queue of jobs under policy `fit`."""
+
+    room: int  # bytes, for jobs on this node
+    turn_left_s: float | None  # None: nobody waits, or there are no turns
+    runs: list[str]  # JIDs, in their order
+    waits: list[tuple[str, str]]  # JID and reason
+
+
 class View(TypedDict):
     """One frame of the dashboard."""
 
@@ -342,5 +352,6 @@ class View(TypedDict):
     events: list[Event]  # the newest, at most 50
     local_user: NotRequired[str | None]  # the sign of a local user: "keyboard"; None: no user
     cluster: NotRequired[Cluster | None]  # None: this node works alone
+    queue: NotRequired[Queue | None]  # None: the policy has none
     since: NotRequired[float]  # Unix time of load
     traced_lost: NotRequired[int]  # decisions lost since load, ring buffer full

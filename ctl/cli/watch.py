@@ -104,6 +104,8 @@ def _loaded(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "knobs", changed or "all at their defaults"
     yield "overload", _overload(answer["overload"])
     yield "contract", _contract(answer["contract"], float(answer["knobs"]["share_l"]))
+    if answer["queue"] is not None:
+        yield "queue", _queue(answer["queue"])
     yield "sensors", sensors["state"] + (f": {sensors['reason']}" if sensors["reason"] else "")
     yield "jobs", ", ".join(answer["jobs"]) or "none"
     counted = {name: value for name, value in answer["counters"].items() if value}
@@ -151,6 +153,13 @@ def _contract(now: dict[str, Any], share_l: float) -> str:
     if cluster is not None:
         lines.append(f"cluster: {cluster['node']}, broker {cluster['broker'] or 'not connected'}")
     return "\n".join(lines)
+
+
+def _queue(now: dict[str, Any]) -> str:
+    """Policy fit: the room for jobs, the jobs that run, and those that wait."""
+    turn = "" if now["turn_left_s"] is None else f"; those that wait go first in {now['turn_left_s']:.0f} s"
+    first = f"room for jobs {now['room'] / _MIB:.0f} MiB; run: {', '.join(now['runs']) or 'none'}{turn}"
+    return "\n".join([first, *(f"job {jid} waits: {why}" for jid, why in now["waits"])])
 
 
 def _slots(now: dict[str, Any]) -> str:

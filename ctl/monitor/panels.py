@@ -30,6 +30,7 @@ from ctl.monitor.text import (
     of,
     percent,
     share_bar,
+    size,
     spark,
 )
 
@@ -175,7 +176,22 @@ def _status(pen: Pen) -> list[Text]:
     verdict = Text("OVERLOADED", LIMIT) if overload["verdict"] else Text("no", LOCAL)
     by = clean(": ".join(part for part in (overload["mode"], overload["why"]) if part))
     third: list[Text | str] = [_label("overload"), verdict, Text(f"  {by}", QUIET)]
-    return [line(width, first), line(width, second), line(width, third), _mode(pen, bar)]
+    return [line(width, first), line(width, second), line(width, third), *_queue(pen), _mode(pen, bar)]
+
+
+def _queue(pen: Pen) -> list[Text]:
+    """Policy fit: the room for jobs, how many run, and why the first of those that wait does."""
+    queue = pen.view.get("queue")
+    if queue is None:
+        return []
+    pieces: list[Text | str] = [_label("queue"), f"room {size(queue['room'])}, {len(queue['runs'])} run"]
+    if queue["waits"]:
+        jid, why = queue["waits"][0]
+        others = len(queue["waits"]) - 1
+        who = f"{clean(jid)} and {others} more wait" if others else f"{clean(jid)} waits"
+        turn = "" if queue["turn_left_s"] is None else f", first in {duration(queue['turn_left_s'])}"
+        pieces += [Text(f", {who}{turn}", WARN), Text(f"  {clean(why)}", QUIET)]
+    return [line(pen.width, pieces)]
 
 
 def _label(name: str) -> Text:

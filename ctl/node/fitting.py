@@ -40,15 +40,15 @@ class Fitting:
         self._queue, self._cgroups, self._pools = queue, cgroups, pools
         self._room, self._load = Room(), LoadMeter()
 
-    def look(self, jobs: Iterable[Job], turn_s: float, speed: float) -> bool:
+    def look(self, jobs: Iterable[Job], turn_s: float, share_mem: float, speed: float) -> bool:
         """Decide anew, by the memory of the jobs here (all of them) and of the node; whether the stops have changed.
 
-        `speed`: of this node, for the placement of jobs.
+        `turn_s`, `share_mem`: the knobs; `speed`: of this node, for the placement of jobs.
         """
         seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
-        room = self._room.look(now, sample, held, files)
+        room = self._room.look(now, sample, held, files, share_mem)
         locked = {job.jid: self._locked(job) for job in seen}  # it stays whether its job runs or not
         sizes = {job.jid: -(-max(0, job.need - locked[job.jid]) // _GRAIN) * _GRAIN for job in seen}
         spare = max(0, room - sum(locked.values())) // _GRAIN * _GRAIN

@@ -91,6 +91,7 @@ class Report:
             "overload": self.overload(),
             "contract": contract_report(agent.contract, agent.settings, agent.jobs),
             "counters": {**counters, **agent.sensors.lost()},
+            "queue": self._queue(),
             "sensors": {
                 "state": agent.sensors.state,
                 "reason": agent.sensors.reason,
@@ -129,6 +130,7 @@ class Report:
             "overload": {"mode": memory["mode"], "verdict": memory["effective"], "why": memory["why"]},
             "local_user": agent.contract.user.why if agent.contract.user.present else None,
             "cluster": self._cluster(),
+            "queue": self._queue(),
             "memory": self._memory(),
             "cpus": [self._cpu(cpu) for cpu in sysinfo.online_cpus()],
             "jobs": cast("list[views.Job]", self.jobs()),
@@ -147,6 +149,17 @@ class Report:
             for node in job["nodes"]:
                 nodes[node] = nodes.get(node, 0) + 1
         return {"broker": known["broker"], "nodes": nodes}
+
+    def _queue(self) -> views.Queue | None:
+        if not self._agent.settings.on("fit"):
+            return None
+        now = self._agent.contract.fitting.report()
+        return {
+            "room": now["room"],
+            "turn_left_s": now["turn_left_s"],
+            "runs": [job["jid"] for job in now["jobs"] if job["state"] == "runs"],
+            "waits": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] != "runs"],
+        }
 
     def _cpu(self, cpu: int) -> views.Cpu:
         snap = self._agent.scheduler.snapshot(cpu)

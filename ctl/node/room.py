@@ -48,10 +48,11 @@ class Room:
     def __init__(self) -> None:
         self._needs: deque[tuple[float, int]] = deque()  # (when, local need); each is larger than all later ones
 
-    def look(self, at: float, sample: Sample, jobs: int, jobs_files: int) -> int:
+    def look(self, at: float, sample: Sample, jobs: int, jobs_files: int, share: float = 0.0) -> int:
         """The room, bytes, at this moment (seconds).
 
-        `jobs`: memory of all jobs that only swap could free; `jobs_files`: pages of files in use by jobs.
+        `jobs`: memory of all jobs that only swap could free; `jobs_files`: pages of files in use by jobs; `share`: the
+        part of all memory that jobs may have in any case (knob share_mem).
         """
         files = max(0, sample.active_files - jobs_files)
         need = max(0, sample.total - sample.available - jobs + files)
@@ -60,4 +61,4 @@ class Room:
         self._needs.append((at, need))
         while self._needs[0][0] < at - PEAK:
             self._needs.popleft()
-        return max(0, sample.total - reserve(sample.total) - self._needs[0][1])
+        return max(int(share * sample.total), sample.total - reserve(sample.total) - self._needs[0][1])

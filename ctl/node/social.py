@@ -343,8 +343,8 @@ class SocialContract:
     def fit(self) -> None:
         """Policy `fit`: look at the memory, decide which jobs run, and carry it out."""
         if self._fits():
-            seen, turn_s = self._as_seen(self._jobs()), self._settings.number("turn_s")
-            self._fitted(self.fitting.look(seen, turn_s, self.speed()))
+            knobs = self._settings.number("turn_s"), self._settings.number("share_mem")
+            self._fitted(self.fitting.look(self._as_seen(self._jobs()), *knobs, self.speed()))
 
     def _fits(self) -> bool:
         return self._settings.on("fit") and not self._lifted

@@ -63,6 +63,9 @@ def the_later_waits() -> None:
             ktap.expect((now["first"]["state"], now["second"]["state"]), ("runs", "stopped"), "states")
             assert "MiB" in now["second"]["why"] and now["second"]["why"].endswith("; after first"), now
             ktap.expect(_frozen("first"), False, "the first is stopped")
+            told = ctl("status")
+            assert "run: first" in told and "job second waits: needs" in told, told
+            ktap.expect(asked("place", "1"), [os.uname().nodename], "where a job should run")
             time.sleep(2)
             ktap.expect(_swapped_kb(local.pid) <= _SWAPPED, True, "the local program has its pages")
             ctl("cancel", "first")
@@ -118,6 +121,9 @@ def waits_before_it_begins() -> None:
                 ktap.expect(second.wait(ktap.TIME_OUT_S), 0, "status of a command that had its turn")
             assert mark.exists()
             mark.unlink()
+        ctl("set", "share_mem=0.9")
+        ktap.expect(asked("queue")["room"] > available, True, "the owner leaves more to jobs than local tasks do")
+        refused("place", "2", words=("2 nodes are wanted, and 1 tell",))
         refused("run", "--job", "x", "--memory", "9000G", "--", "true", words=("9216000 MiB", "in all", "--memory"))
         refused("run", "--job", "x", "--memory", "0", "--", "true", words=("'0'", "48M"))
         refused("cancel", "nobody", words=("no job 'nobody'", "ctl queue"))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ctl.contract import Cpu, Job, View
+from ctl.contract import Cpu, Job, Queue, View
 from ctl.monitor.panels import History, frame
 from ctl.monitor.pen import MODE_WINDOW_S
 from ctl.monitor.text import ASCII, UNICODE, duration, fit, level, number, of, share_bar, size, spark
@@ -60,6 +60,17 @@ def test_a_local_user_and_what_it_means_for_jobs_are_shown() -> None:
     wide = draw(view(jobs=jobs), 120, 40)
     states = {text.split()[0]: text.split()[-1] for text in wide if text.split()[:1] in (["a"], ["b"], ["c"])}
     assert states == {"a": "slowed", "b": "stopped", "c": "runs"}
+
+
+def test_the_queue_of_jobs_is_told_under_fit() -> None:
+    queue: Queue = {"room": 60 << 20, "turn_left_s": 12.4, "runs": ["a"], "waits": [("b", "needs 48 MiB, 31 are free")]}
+    assert not any("room" in text for text in draw(view()))
+    wanted = "queue    room 60.0 MiB, 1 run, b waits, first in 12 s  needs 48 MiB, 31 are free"
+    assert wanted in "\n".join(draw(view(queue=queue), 100, 30))
+    queue["waits"].append(("c", ""))
+    assert "b and 1 more wait, first" in "\n".join(draw(view(queue=queue)))
+    queue |= {"waits": [], "turn_left_s": None}
+    assert "room 60.0 MiB, 1 run  " in "\n".join(draw(view(queue=queue)))
 
 
 def test_a_queue_is_listed_head_first_with_class_de_mes_and_flt() -> None:

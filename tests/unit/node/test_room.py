@@ -36,3 +36,10 @@ def test_files_that_local_tasks_keep_using_are_theirs() -> None:
     assert Room().look(0, sample(500, active_files=100), 0, 0) == 390
     assert Room().look(0, sample(500, active_files=100), 0, jobs_files=70) == 460
     assert Room().look(0, sample(500, active_files=100), 0, jobs_files=120) == 490, "read a moment apart"
+
+
+def test_what_the_owner_leaves_to_jobs_is_theirs_whatever_local_tasks_need() -> None:
+    room = Room()
+    assert room.look(0, sample(300), 0, 0, share=0.5) == 640
+    assert room.look(1, sample(900), 0, 0, share=0.5) == 640
+    assert Room().look(0, sample(900), 0, 0, share=0.5) == 890
