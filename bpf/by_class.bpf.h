@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules that put jobs ahead of local tasks by class (R_BY_CLASS): how long a
- * queued task has been passed, and when a local task last had its turn.
+ * Rules whose bound is time: jobs ahead of local tasks by class (R_BY_CLASS),
+ * jobs in the order of their queue (R_BY_ORDER). How long a queued task has been
+ * passed, when a local task last had its turn, and the places of jobs.
  */
 #ifndef BY_CLASS_BPF_H
 #define BY_CLASS_BPF_H
@@ -15,14 +16,14 @@
  */
 static __always_inline void note_queued(struct task_ctx *tctx, const struct knobs *k)
 {
-	if (rule_has(k->rule, R_BY_CLASS))
+	if (rule_has(k->rule, R_BY_CLASS | R_BY_ORDER))
 		tctx->queued_at = scx_bpf_now();
 }
 
 /*
- * Has this queued task been passed for long enough? Yes after starve_ms in which
- * jobs had the CPU for themselves; while other local tasks have turns, the task
- * waits for these. The kernel's watchdog counts from the same moment, whatever
+ * Has this queued task been passed for long enough? By class, yes after starve_ms
+ * in which jobs had the CPU for themselves; while other local tasks have turns,
+ * the task waits for these. By order, yes after starve_ms. The kernel's watchdog counts from the same moment, whatever
  * the task waits for: after a quarter of the watchdog's limit the task is passed
  * no more, which leaves time for the tasks already ahead of it.
  */
@@ -33,12 +34,33 @@ static __always_inline bool is_starved(const struct task_struct *p, const struct
 	s64 queued;
 	u64 now;
 
-	if (!rule_has(k->rule, R_BY_CLASS) || !in_ready_queue(p))
+	if (!in_ready_queue(p))
 		return false;
 	now = scx_bpf_now();
 	queued = now - tctx->queued_at;
-	return queued > most ||
-	       (queued > limit && (s64)(now - rq_of(scx_bpf_task_cpu(p))->local_until) > limit);
+	if (queued > most)
+		return true;
+	return queued > limit && (rule_has(k->rule, R_BY_ORDER) ||
+				  (s64)(now - rq_of(scx_bpf_task_cpu(p))->local_until) > limit);
+}
+
+/* Rule order: the place of a job in the queue of jobs. */
+static __always_inline u32 place_of(u64 job)
+{
+	u32 *place = bpf_map_lookup_elem(&job_places, &job);
+
+	return place && *place < PLACES ? *place : PLACES - 1;
+}
+
+/* What these rules compare of a task: TASK_STARVED, and the place of its job. */
+static __always_inline u32 timed_flags(const struct task_struct *p, const struct task_ctx *tctx,
+				       const struct knobs *k)
+{
+	u32 flags = is_starved(p, tctx, k) ? TASK_STARVED : 0;
+
+	if (rule_has(k->rule, R_BY_ORDER) && tctx->job)
+		flags |= place_of(tctx->job) << TASK_PLACE_SHIFT;
+	return flags;
 }
 
 /* The head of the queue is about to run. Is it a local task's turn? */

@@ -63,8 +63,8 @@ static __always_inline void fill_task(struct rq_task *t, const struct task_struc
 		t->flags |= TASK_WAITING;
 	if (tctx->credited && credit_left(p, tctx) > 0)
 		t->flags |= TASK_CREDIT;
-	if (is_starved(p, tctx, k))
-		t->flags |= TASK_STARVED;
+	if (rule_has(k->rule, R_BY_CLASS | R_BY_ORDER))
+		t->flags |= timed_flags(p, tctx, k);
 	t->de = tctx->de_epoch == job_epoch ? tctx->de : 0;
 	t->mes = tctx->mes;
 	t->com = t->rec = t->flt = 0;

@@ -39,6 +39,12 @@
  *   has been queued for a quarter of the watchdog's limit, so that the watchdog
  *   does not end the scheduler. Kernel threads that wake go ahead of everything.
  *
+ * Rule order
+ *   Among tasks of jobs, those go first whose job is first in the queue of jobs,
+ *   as the agent says (policy fit); they displace a task of a later job. A task
+ *   that has been queued for starve_ms is passed no more. Local tasks are passed
+ *   by nobody.
+ *
  * The social contract
  *   With set_quantum, a quantum is Def_Q / W, and that times L for the tasks of
  *   a job while a local user is present here or on another node that holds the
@@ -334,6 +340,7 @@ void SCX_OP(cosched_cgroup_exit, struct cgroup *cgrp)
 
 	bpf_map_delete_elem(&jobs, &id);
 	bpf_map_delete_elem(&job_states, &id);
+	bpf_map_delete_elem(&job_places, &id);
 }
 
 /* Hotplug: the kernel empties the queue of a CPU that goes. */

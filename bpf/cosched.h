@@ -39,6 +39,7 @@ enum insert_rule {
 	RULE_CCS,		/* CCS Alg. 1: by COM, or by FLT when overloaded */
 	RULE_PRIO,		/* parallel tasks ahead of all others (Monito sec. 5.2) */
 	RULE_IMPLICIT,		/* a task that waited for a message -> top when it comes, else tail (Monito sec. 2.2) */
+	RULE_ORDER,		/* tasks of jobs in the order of the queue of jobs (policy fit) */
 	NR_RULES,
 };
 
@@ -80,7 +81,9 @@ enum job_state {
 #define TASK_PARALLEL	1
 #define TASK_CREDIT	2	/* inserted on sleeper credit, not yet run */
 #define TASK_WAITING	4	/* polls for a message that does not come */
-#define TASK_STARVED	8	/* RULE_PRIO: has been queued for too long to be passed */
+#define TASK_STARVED	8	/* RULE_PRIO, RULE_ORDER: has been queued for too long to be passed */
+#define TASK_PLACE_SHIFT 8	/* RULE_ORDER: the place of its job in the queue of jobs, 0: first */
+#define PLACES		256	/* the last is that of jobs without a place */
 
 /*
  * The values of one task when insert_RQ compares it. insert_rq.h works on nothing
@@ -122,7 +125,7 @@ struct knobs {
 	unsigned int		slowed_jobs;	/* jobs that are JOB_SLOWED in job_states */
 	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
 	unsigned long long	spin_ns;	/* CPU time without a message after which a task that polls waits, 0: never */
-	unsigned int		starve_ms;	/* RULE_PRIO: how long jobs may have the CPU for themselves */
+	unsigned int		starve_ms;	/* RULE_PRIO, RULE_ORDER: how long others may have the CPU for themselves */
 	unsigned int		pad;
 };
 

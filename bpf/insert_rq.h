@@ -20,6 +20,10 @@
  * prio another rule, so time bounds it (TASK_STARVED): for the kernel's watchdog,
  * not for fairness (B-MO-14).
  *
+ * order is ours: among tasks of jobs those go first whose job is first in the
+ * queue of jobs. All nodes have the same queue, so ranks of one job run on all
+ * of them at once. Time bounds it, too. Local tasks are passed by nobody.
+ *
  * Example, rule pred, MNO 2, queue head first, mes in brackets:
  *
  *	RQ[0] A(5) | B(4) de=0 | C(1) de=2 | D(0, local) de=1     h = E(3)
@@ -67,6 +71,7 @@ enum rule_trait {
 	R_REINSERTS		= 1 << 13,	/* a message for a queued task inserts it anew */
 	R_WAITERS_ONLY		= 1 << 14,	/* the same, if it waits for one */
 	R_POLLERS_WAIT		= 1 << 15,	/* the same, if it was polling when it left the CPU */
+	R_BY_ORDER		= 1 << 16,	/* jobs in the order of their queue, whatever de: job_place() */
 };
 
 struct rule_row {
@@ -105,6 +110,8 @@ static const struct rule_row rule_rows[MAX_RULES] = {
 	/* spin-block (Monito sec. 2.2): a ready task stays where it is */
 	[RULE_IMPLICIT]	   = { R_TOPS | R_ON_MESSAGE | R_REINSERTS | R_WAITERS_ONLY | R_POLLERS_WAIT,
 			       MODES(DYN, DYN, DYN) },
+	/* jobs in one order on all nodes (policy fit) */
+	[RULE_ORDER]	   = { R_WALKS | R_RISES | R_BY_ORDER | R_REINSERTS | R_WAITERS_ONLY, NO_MODE },
 };
 
 IRQ_INLINE const struct rule_row *rule_row(unsigned int rule)
@@ -143,6 +150,12 @@ IRQ_INLINE unsigned int prio_rank(const struct rq_task *t)
 	if (t->flags & TASK_PARALLEL)
 		return t->flags & TASK_WAITING ? 0 : 2;
 	return t->flags & TASK_CREDIT ? 1 : 0;
+}
+
+/* R_BY_ORDER: the place of its job in the queue of jobs. A task that waits for a message would block: behind all. */
+IRQ_INLINE unsigned int job_place(const struct rq_task *t)
+{
+	return t->flags & TASK_WAITING ? PLACES : t->flags >> TASK_PLACE_SHIFT & (PLACES - 1);
 }
 
 /* CSM Alg. 1 lines 15-21, and its counterparts in the other papers. */
@@ -233,6 +246,8 @@ IRQ_INLINE int may_overtake(const struct insert_env *env, const struct rq_task *
 		return !(q->flags & TASK_STARVED) && prio_rank(q) < prio_rank(h);
 	if (env->cause == CAUSE_CREDIT)
 		return !(q->flags & TASK_CREDIT);
+	if (rule_has(env->rule, R_BY_ORDER))
+		return (q->flags & TASK_PARALLEL) && !(q->flags & TASK_STARVED) && job_place(h) < job_place(q);
 	return starv_cond(env, q) && sched_cond(env, q, h);
 }
 

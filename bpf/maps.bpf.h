@@ -26,6 +26,14 @@ struct {
 	__type(value, u32);
 } job_states SEC(".maps");
 
+/* Rule order: the place of a job in the queue of jobs. No entry: the last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u32);
+} job_places SEC(".maps");
+
 static __always_inline const struct knobs *knobs_now(void)
 {
 	return &knob_sets.set[knob_sets.active & 1];

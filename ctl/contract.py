@@ -202,7 +202,10 @@ class JobQueue(Protocol):
         """The same by what is known: after news of other nodes, and at the end of a turn."""
 
     def due(self, at: float) -> float | None:
-        """When the turn ends; None: nobody waits."""
+        """When the turn ends; None: there are no turns, or not more than one job."""
+
+    def order(self) -> list[str]:
+        """The jobs in their order, on all nodes the same."""
 
     def join(self, node: str) -> None:
         """This node's name in the cluster."""

@@ -7,6 +7,8 @@ The facts of a job that several nodes hold are put together: its needs are their
 latest time at which it went behind. So the order of messages does not matter, and nodes that know the same facts have
 the same order.
 
+The order decides twice: who is in memory, and who of these has the CPU first (rule `order` in the kernel).
+
 Turns are counted by the clock: a turn ends when its length divides the seconds since 1970, on all nodes at once. Then
 the jobs that ran go behind: their `behind` is that moment. The order is by `behind`, then by arrival. A job that comes
 counts as gone behind at the last end of a turn, so it is behind those that waited longer, and before none that came
@@ -15,7 +17,7 @@ earlier. A job that began to run late in a turn stays for the next: it keeps its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -86,6 +88,16 @@ def last_end(at: float, turn_s: float) -> float:
     return at // turn_s * turn_s if turn_s > 0 else 0.0
 
 
-def had_their_turn(jobs: Iterable[Known], end: float, turn_s: float) -> list[str]:
-    """The jobs that go behind at this end of a turn: those that run, and have for KEPT of a turn."""
-    return [job.jid for job in jobs if job.runs and job.since <= end - KEPT * turn_s]
+def had_their_turn(jobs: Sequence[Known], waited: bool, end: float, turn_s: float) -> list[str]:
+    """The jobs that go behind at this end of a turn, of jobs in their order.
+
+    If jobs `waited`, all that run, and have for KEPT of a turn. Else memory is not what they want, but the CPU: those
+    that were first on each of their nodes (rule `order`).
+    """
+    taken: set[str] = set()
+    found = []
+    for job in (job for job in jobs if job.runs):
+        if (waited or not taken & job.needs.keys()) and job.since <= end - KEPT * turn_s:
+            found.append(job.jid)
+        taken |= job.needs.keys()
+    return found if waited or len(found) < sum(job.runs for job in jobs) else []

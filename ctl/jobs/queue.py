@@ -140,9 +140,13 @@ class Queue:
         return [(wait.jid, self.why(wait.jid)) for wait in waits if self._is_here(wait.jid)]
 
     def due(self, at: float) -> float | None:
-        """When the turn ends; None: nobody waits, or there are no turns."""
+        """When the turn ends; None: there are no turns, or not more than one job."""
         length = self._turn()
-        return last_end(at, length) + length if self._waits and length > 0 else None
+        return last_end(at, length) + length if len(self._order) > 1 and length > 0 else None
+
+    def order(self) -> list[str]:
+        """The jobs in their order."""
+        return [job.jid for job in self._order]
 
     def cancel(self, jid: str) -> bool:
         """Forget a job that asks and has no process here; False if there is none."""
@@ -219,7 +223,7 @@ class Queue:
                 "why": self.why(known.jid),
             }
             jobs.append(row)
-        left = None if end is None else end - at
+        left = end - at if end is not None and self._waits else None
         return {"room": self._room, "rooms": self._rooms(), "turn_left_s": left, "turns": self.turns, "jobs": jobs}
 
     def history(self) -> list[dict[str, Any]]:
@@ -258,15 +262,16 @@ class Queue:
         return max([self._turn_s, *(facts.turn_s for facts in self._others.values())])
 
     def _put_in_order(self, at: float) -> None:
-        """Put the facts together; at the end of a turn in which jobs waited, those that ran go behind."""
+        """Put the facts together; at the end of a turn, those that had it go behind."""
         nodes, length = self._all(), self._turn()
         self._order = merge(nodes, self._behind)
         end, waited = last_end(at, length), any(job.jid in self._waits for job in self._order)
         if end > self._end:
             self._end = end
-            if waited:
+            had = had_their_turn(self._order, waited, end, length)
+            if had:
                 self.turns += 1
-                self._behind = dict.fromkeys(had_their_turn(self._order, end, length), end)
+                self._behind = dict.fromkeys(had, end)
                 self._order = merge(nodes, self._behind)
         if at > self._end + _SETTLED:
             self._behind = {}

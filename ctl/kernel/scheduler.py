@@ -18,7 +18,7 @@ import ctypes
 import platform
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -229,6 +229,7 @@ class Scheduler:
         with self._loaded() as opened:
             opened.maps["jobs"].delete(cgid.to_bytes(8, "little"))
             opened.maps["job_states"].delete(cgid.to_bytes(8, "little"))
+            opened.maps["job_places"].delete(cgid.to_bytes(8, "little"))
 
     def slow_job(self, cgid: int, slowed: bool) -> None:
         """Set State(T) of a job's tasks to LOCAL, or to NULL (CCS §3.2)."""
@@ -238,6 +239,14 @@ class Scheduler:
                 opened.maps["job_states"].update(key, constant("JOB_SLOWED").to_bytes(4, "little"))
             else:
                 opened.maps["job_states"].delete(key)
+
+    def place_jobs(self, cgids: Sequence[int]) -> None:
+        """Rule order: the jobs in the order of their queue, the first first."""
+        last = constant("PLACES") - 1
+        with self._loaded() as opened:
+            for place, cgid in enumerate(cgids):
+                key = cgid.to_bytes(8, "little")
+                opened.maps["job_places"].update(key, min(place, last).to_bytes(4, "little"))
 
     def running(self) -> bool:
         """Whether the kernel still runs this scheduler."""

@@ -40,6 +40,7 @@ _TASK = ffi.sizeof("struct trace_task")
 _NS_PER_MS = 1_000_000
 _FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved")}
 _PARALLEL = constant("TASK_PARALLEL")
+_PLACE_SHIFT, _PLACES = constant("TASK_PLACE_SHIFT"), constant("PLACES")
 _PREEMPT, _TRUNCATED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED")
 _BOUNDED, _GAP = constant("DEC_BOUNDED"), constant("DEC_GAP")
 _RESUME = constant("CAUSE_RESUME")
@@ -125,7 +126,7 @@ def _view(record: bytes) -> Any:
 
 
 def task_json(task: Any) -> dict[str, Any]:
-    """A struct trace_task as the T of design section 8, with `cpu_ns`, `credit`, `waiting` and `starved`."""
+    """A struct trace_task as the T of design section 8, with `cpu_ns`, `credit`, `waiting`, `starved`, `place`."""
     values = task.t
     return {
         "tid": task.tid,
@@ -137,6 +138,7 @@ def task_json(task: Any) -> dict[str, Any]:
         "rec": values.rec,
         "flt": values.flt,
         "cpu_ns": values.cpu_ns,
+        "place": values.flags >> _PLACE_SHIFT & (_PLACES - 1),
         **{name: bool(values.flags & flag) for name, flag in _FLAGS.items()},
     }
 

@@ -70,10 +70,14 @@ class Fitting:
         return self.stops != before
 
     def turn_left(self) -> float | None:
-        """Seconds to the end of this turn; None: nobody waits for it."""
+        """Seconds to the end of this turn; None: no turns."""
         now = time.time()
         end = self._queue.due(now)
         return None if end is None else max(0.0, end - now)
+
+    def order(self) -> list[str]:
+        """The jobs in their order, for the kernel's rule `order`."""
+        return self._queue.order()
 
     def join(self, node: str) -> None:
         """This node is in a cluster, by this name."""

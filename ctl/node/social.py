@@ -80,6 +80,7 @@ class SocialContract:
         self._swapping = Swapping()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joining = asyncio.Lock()
+        self._placed: list[int] = []  # jobs in the order that the kernel has: cgroup ids
         self._lifted = False
 
     # life
@@ -359,6 +360,10 @@ class SocialContract:
             self.peers.facts(self.fitting.facts())
         if changed:
             self._want_stopped()
+        cgids = {job.jid: job.cgid for job in self._jobs()}
+        if (placed := [cgids[jid] for jid in self.fitting.order() if jid in cgids]) != self._placed:
+            self._placed = placed
+            self._scheduler.place_jobs(placed)
         left = self.fitting.turn_left()
         if left is not None:
             self._later("turn", left, self._fit_again)

@@ -89,9 +89,9 @@ _POLICIES = (
     ),
     Policy(
         "fit",
-        "fifo",
-        "every task goes to the tail of the ready queue; only those jobs run whose memory fits beside the local tasks, "
-        "in the order of their arrival, and the others wait, stopped or not yet begun",
+        "order",
+        "jobs stand in one order on all nodes; only those run whose memory fits beside the local tasks, the others "
+        "wait, stopped or not yet begun; of those that run, tasks of the first job go first",
         "ParPar §3.2, design §7",
         events=True,
         fit=True,

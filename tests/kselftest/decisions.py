@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ctl import policy
 from ctl.kernel import knobs, layout, trace
-from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.cgroups import JobCgroups, cgroup_id
 from ctl.kernel.scheduler import Scheduler
 from ctl.kernel.sensors import Sensors
 from tests.kselftest import ktap
@@ -50,11 +50,12 @@ def _cpu1(online: bool) -> None:
         switch.write_text("1" if online else "0")
 
 
-def _disturb(scheduler: Scheduler, seconds: float) -> None:
-    """Change the inputs of decisions while they are recorded."""
+def _disturb(scheduler: Scheduler, cgids: list[int], seconds: float) -> None:
+    """Change the inputs of decisions while they are recorded; `cgids`: of the jobs."""
     end, turn = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         scheduler.write_knobs(overload=turn % 2 + 1, **_SEED_KNOBS[turn % len(_SEED_KNOBS)])
+        scheduler.place_jobs(cgids[:: (-1) ** turn])
         if turn % 4 == 1:
             _cpu1(online=False)
         elif turn % 4 == 3:
@@ -76,7 +77,7 @@ def record(scheduler: Scheduler, groups: JobCgroups, rule: str, out: Path, secon
     running = [subprocess.Popen([mix, str(seconds), "1"])]
     for cgroup in jobs.values():
         running.append(subprocess.Popen([mix, str(seconds), "2", str(cgroup / "cgroup.procs"), _LONGEST_US]))
-    _disturb(scheduler, seconds)
+    _disturb(scheduler, [cgroup_id(cgroup) for cgroup in jobs.values()], seconds)
     for process in running:
         ktap.expect(process.wait(timeout=ktap.TIME_OUT_S), 0, "exit status of the stress program")
     scheduler.write_knobs(trace=0)

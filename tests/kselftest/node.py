@@ -27,6 +27,7 @@ __all__ = [
     "ENDLESS",
     "OBJECT",
     "Recorder",
+    "cpu_s",
     "disabled",
     "in_job",
     "insertions",
@@ -111,6 +112,12 @@ def mismatches(decisions: list[dict[str, Any]]) -> list[str]:
     """The decisions that differ from the reference, in words. Truncated records are left out."""
     whole = [one for one in decisions if not one.get("truncated") and one["cause"] != PUT_BACK]
     return [wrong for decision in whole if (wrong := mismatch(from_json(decision)))]
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process, children apart."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

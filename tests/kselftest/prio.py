@@ -8,18 +8,11 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from tests.kselftest import ktap
-from tests.kselftest.node import job, loaded, spawned
+from tests.kselftest.node import cpu_s, job, loaded, spawned
 
 _SECONDS = 3.0
-
-
-def _cpu_s(pid: int) -> float:
-    """CPU time of a process, children apart."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def jobs_come_first() -> None:
@@ -33,10 +26,10 @@ def jobs_come_first() -> None:
         spawned(hog, "1", cgroup=cgroup, cpu=0) as two,
     ):
         tasks = (local, one, two)
-        ktap.until(lambda: min(_cpu_s(task.pid) for task in tasks) > 0.1, "all have run", 20)
-        before = [_cpu_s(task.pid) for task in tasks]
+        ktap.until(lambda: min(cpu_s(task.pid) for task in tasks) > 0.1, "all have run", 20)
+        before = [cpu_s(task.pid) for task in tasks]
         time.sleep(_SECONDS)
-        used = [_cpu_s(task.pid) - was for task, was in zip(tasks, before, strict=True)]
+        used = [cpu_s(task.pid) - was for task, was in zip(tasks, before, strict=True)]
         counted = scheduler.stats()
     ktap.note(f"CPU s of a local task and two of a job: {used}; {counted['preempts']} preempts")
     # a turn of 20 ms each 500 ms or so
@@ -97,7 +90,7 @@ def the_kernel_goes_on() -> None:
     hog = ktap.program("hog")
     with job("everywhere") as cgroup, loaded("prio", starve_ms=10000) as scheduler, _real_time(), ExitStack() as stack:
         hogs = [stack.enter_context(spawned(hog, "1", cgroup=cgroup, cpu=cpu)) for cpu in range(os.cpu_count() or 1)]
-        ktap.until(lambda: min(_cpu_s(one.pid) for one in hogs) > 0.2, "a hog runs on every CPU", 20)
+        ktap.until(lambda: min(cpu_s(one.pid) for one in hogs) > 0.2, "a hog runs on every CPU", 20)
         began = time.monotonic()
         for mnol in (3, 4, 5, 6):
             scheduler.write_knobs(mnol=mnol)  # waits for one; the first need not

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ctl.kernel import layout
+from ctl.kernel.cgroups import cgroup_id
 from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
 from tests.kselftest.node import ENDLESS, Recorder, job, loaded, mismatches, spawned
@@ -26,11 +27,14 @@ def _ordered(overload: str) -> None:
     mix = ktap.program("mix")
     recorders: dict[str, Recorder] = {}
     with (
-        job("order") as cgroup,
+        job("first") as cgroup,
+        job("second") as other,
         loaded(observe=("sockets", "faults"), overload=overload, top_ms=5, starve_ms=_STARVE_MS) as scheduler,
-        spawned(mix, ENDLESS, "3", str(cgroup / "cgroup.procs")),
+        spawned(mix, ENDLESS, "2", str(cgroup / "cgroup.procs")),
+        spawned(mix, ENDLESS, "1", str(other / "cgroup.procs")),
         spawned(mix, ENDLESS, "1"),
     ):
+        scheduler.place_jobs([cgroup_id(cgroup), cgroup_id(other)])
         for rule, number in layout.RULES.items():
             scheduler.write_knobs(rule=number)
             recorders[rule] = _recorded(scheduler, rule)

@@ -2,8 +2,9 @@
 """insert_RQ in plain Python, from the papers' pseudo code and the readings in spec.md B.
 
 Sources: CSM Algorithm 1 (pred, dyn, csm, csm-bounded, csm-first), CCS Algorithm 1 (ccs), Monito §3 Algorithm 2 (sdca)
-and §2.2, §5.2, §5.3 (implicit, prio, dynamic). RQ[0] is the running task, `queue[j]` is RQ[j+1]; the bottom is
-the end of the list. Nothing is changed in place: a decision names its changes, and `apply` carries them out.
+and §2.2, §5.2, §5.3 (implicit, prio, dynamic), policy fit (order). RQ[0] is the running task, `queue[j]` is RQ[j+1];
+the bottom is the end of the list. Nothing is changed in place: a decision names its changes, and `apply` carries them
+out.
 
 >>> A, B = Task(1, mes=3), Task(2, mes=1)
 >>> insert_RQ([A, B], Task(3, parallel=True, mes=2), None, Env("pred", "wake"))
@@ -31,7 +32,10 @@ __all__ = [
     "rises_on_expiry",
 ]
 
-RULES = ("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "csm-first", "ccs", "prio", "implicit")
+RULES = (
+    *("fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "csm-first", "ccs", "prio", "implicit"),
+    "order",
+)
 CAUSES = ("wake", "expire", "fork", "message", "credit")
 
 MES_ONE = 1 << 10  # mes and P are whole numbers of 1/1024
@@ -50,7 +54,8 @@ class Task(NamedTuple):
     flt: int = 0  # page faults of the last second
     cpu_ns: int = 0  # CPU time used so far
     waiting: bool = False  # spins for a message that does not come: Monito §2.2 would have it block
-    starved: bool = False  # prio: waits for so long that nobody may pass it (B-MO-14)
+    starved: bool = False  # prio, order: waits for so long that nobody may pass it (B-MO-14)
+    place: int = 0  # order: of its job in the queue of jobs
 
 
 class Env(NamedTuple):
@@ -120,6 +125,11 @@ def _rank(t: Task) -> int:
     return 1 if t.credit and not t.parallel else 0
 
 
+def _place(t: Task) -> float:
+    """The place of a task's job in the queue of jobs, the first 0; a waiting task would block."""
+    return float("inf") if t.waiting else t.place
+
+
 _SCHED_COND: dict[str, Callable[[Env, Task, Task], bool]] = {
     "pred": _more_mes,
     "sdca": _more_received,
@@ -133,6 +143,8 @@ _SCHED_COND: dict[str, Callable[[Env, Task, Task], bool]] = {
 def _may_overtake(env: Env, q: Task, h: Task) -> bool:
     if env.rule == "prio":  # no MNO: only time ends it
         return _rank(q) < _rank(h) and not q.starved
+    if env.rule == "order":  # nor here; and nobody passes a local task
+        return q.parallel and not q.starved and _place(h) < _place(q)
     return starv_cond(env, q) and _SCHED_COND[env.rule](env, q, h)
 
 
@@ -158,7 +170,7 @@ def _walks(env: Env, h: Task) -> bool:
     """Whether h, if not led to the top, looks at the tasks ahead."""
     if env.rule == "sdca":
         return _received(env, h)  # all else: "insert_RQ_bottom" (Alg. 2 l.3, Alg. 1 l.6)
-    return env.rule in ("pred", "csm", "csm-bounded", "csm-first", "ccs", "prio")
+    return env.rule in ("pred", "csm", "csm-bounded", "csm-first", "ccs", "prio", "order")
 
 
 def insert_RQ(
@@ -196,7 +208,7 @@ def _insert_on_credit(queue: Sequence[Task], running: Task | None) -> Decision:
 
 def _walk(ahead: Sequence[Task], h: Task, running: Task | None, env: Env) -> Decision:
     """CSM Alg. 1 l.7-12, behind the task that stops the walk (B-CSM-2); RQ[0] is last (B-CSM-3, B-CCS-3)."""
-    charges = env.rule != "prio"  # de is no bound there
+    charges = env.rule not in ("prio", "order")  # de is no bound there
     for j in range(len(ahead) - 1, -1, -1):
         passed = range(len(ahead) - 1, j, -1)
         overtaken = tuple(passed) if charges else ()
@@ -217,8 +229,8 @@ def apply(queue: Sequence[Task], task: Task, decision: Decision) -> list[Task]:
 
 
 def decided_by(env: Env, h: Task) -> str | None:
-    """The mode that decided about a parallel task (CSM §4.2): predictive, dynamic or csm; None under fifo and prio."""
-    if env.rule in ("fifo", "prio"):
+    """The mode that decided about a parallel task (CSM §4.2): predictive, dynamic or csm; None: the rule has none."""
+    if env.rule in ("fifo", "prio", "order"):
         return None
     if env.rule in ("dyn", "sdca", "dynamic", "implicit"):
         return "dynamic"

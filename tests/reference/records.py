@@ -54,6 +54,7 @@ def _task(values: dict[str, Any]) -> Task:
         values["cpu_ns"],
         values["waiting"],
         values["starved"],
+        values["place"],
     )
 
 

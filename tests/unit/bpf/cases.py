@@ -23,12 +23,14 @@ _MES = (0, 1, 2, 2, 64, 1024, _U32)
 _COUNT = (0, 0, 1, 1, 2, 3, _U32)
 _REC = (0, 0, 0, 0, 1, 2, 3, _U32)  # mostly none, or the rules with a Dynamic mode do little else
 _CPU = (0, 99, 100, 101, 200, 2**62)
+_PLACE = (0, 0, 1, 1, 2, 254, 255)
 _SHARE = (0, 1, 100)
 _MNO = (1, 2, 2, 3)
 _WALK_MAX = (1, 2, 3, 64, 64)
 _LENGTHS = (0, 0, 1, 1, 2, 3, 4, 5, 6, 8, 12)
 # parallel, credit, waiting, starved
 _FLAGS = (
+    (True, False, False, True),
     (True, False, False, False),
     (False, False, False, False),
     (False, True, False, False),
@@ -36,15 +38,15 @@ _FLAGS = (
     (False, False, False, True),
     (False, True, False, True),
 )
-_FLAG_WEIGHTS = (14, 8, 2, 1, 1, 1)
+_FLAG_WEIGHTS = (2, 14, 8, 2, 1, 1, 1)
 _LONG = 100  # more than the default walk_max
 
 
 def _task(
     parallel: bool, credit: bool, values: tuple[int, ...], waiting: bool = False, starved: bool = False
 ) -> Task:
-    de, mes, com, rec, flt, cpu_ns = values
-    return Task(0, parallel, credit and not parallel, de, mes, com, rec, flt, cpu_ns, waiting, starved)
+    de, mes, com, rec, flt, cpu_ns, place = values
+    return Task(0, parallel, credit and not parallel, de, mes, com, rec, flt, cpu_ns, waiting, starved, place)
 
 
 _counts = st.sampled_from(sorted(set(_COUNT)))
@@ -55,6 +57,7 @@ _values = st.tuples(
     st.sampled_from(_REC),
     _counts,
     st.sampled_from(_CPU),
+    st.sampled_from(_PLACE),
 )
 tasks = st.builds(_task, st.booleans(), st.booleans(), _values, st.booleans(), st.booleans())
 
@@ -88,7 +91,7 @@ def _random_tasks(rng: random.Random) -> Iterator[Task]:
     while True:
         n = 4096
         flags = rng.choices(_FLAGS, _FLAG_WEIGHTS, k=n)
-        columns = [rng.choices(pool, k=n) for pool in (_DE, _MES, _COUNT, _REC, _COUNT, _CPU)]
+        columns = [rng.choices(pool, k=n) for pool in (_DE, _MES, _COUNT, _REC, _COUNT, _CPU, _PLACE)]
         for (parallel, credit, waiting, starved), *values in zip(flags, *columns, strict=True):
             yield _task(parallel, credit, tuple(values), waiting, starved)
 

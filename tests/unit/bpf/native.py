@@ -154,6 +154,7 @@ class Batch:
         lib = self._lib
         out.flags = lib.TASK_PARALLEL * task.parallel | lib.TASK_CREDIT * task.credit
         out.flags |= lib.TASK_WAITING * task.waiting | lib.TASK_STARVED * task.starved
+        out.flags |= task.place << lib.TASK_PLACE_SHIFT
         out.de, out.mes, out.com, out.rec, out.flt = task.de, task.mes, task.com, task.rec, task.flt
         out.cpu_ns = task.cpu_ns
 

@@ -61,18 +61,18 @@ def test_bulk_reaches_every_corner() -> None:
         if decision.overtaken:
             seen[case.env.rule, "walked"] += 1
             seen[case.env.rule, "walked", str(case.env.overloaded)] += 1
-        if case.env.rule == "prio":
+        if case.env.rule in ("prio", "order"):
             free = expected(case._replace(queue=tuple(q._replace(starved=False) for q in case.queue))).decision
-            seen["prio", "rose"] += decision.position < case.start
-            seen["prio", "held"] += decision.position > free.position
-            seen["prio", "preempt"] += decision.preempt
+            seen[case.env.rule, "rose"] += decision.position < case.start
+            seen[case.env.rule, "held"] += decision.position > free.position
+            seen[case.env.rule, "preempt"] += decision.preempt
         for outcome in ("preempt", "charged_running", "bounded"):
             seen[outcome, case.env.cause] += getattr(decision, outcome)
     assert min(seen[rule, cause] for rule in RULES for cause in CAUSES) > 300
     walkers = ("pred", "csm", "csm-bounded", "csm-first", "ccs")
     assert min(seen[rule, "walked", o] for rule in walkers for o in ("True", "False")) > 100
     assert seen["sdca", "walked"] > 100
-    assert min(seen["prio", outcome] for outcome in ("rose", "held", "preempt")) > 30
+    assert min(seen[rule, outcome] for rule in ("prio", "order") for outcome in ("rose", "held", "preempt")) > 30
     assert min(seen["charged_running", c] for c in CAUSES if c != "credit") > 100
     assert min(seen["bounded", c] for c in CAUSES if c != "credit") > 30
     assert seen["preempt", "credit"] > 300
@@ -173,6 +173,15 @@ def P(tid: int, **values: int) -> Task:
         ([P(2), L(3, credit=True), L(4)], L(9, credit=True), L(1), Env("prio", "credit"), [2, 3, 9, 4], False),
         ([L(4)], L(9, credit=True), L(1), Env("prio", "credit"), [9, 4], True),
         ([L(4)], L(9, credit=True), P(1), Env("prio", "credit"), [9, 4], False),
+        # order: by the place of the job, behind its like, whatever de; nobody passes a local task, and time bounds it
+        ([P(2), P(3, place=1, de=9), P(4, place=2)], P(9, place=1), P(1), Env("order", "wake"), [2, 3, 9, 4], False),
+        ([P(3, place=1)], P(9), P(1, place=1, de=9), Env("order", "wake"), [9, 3], True),
+        ([P(3, place=1)], P(9), L(1), Env("order", "expire"), [9, 3], False),
+        ([P(2, place=2), L(3), P(4, place=2)], P(9), P(1), Env("order", "wake"), [2, 3, 9, 4], False),
+        ([P(2, place=2), P(3, place=2, starved=True)], P(9), P(1), Env("order", "wake"), [2, 3, 9], False),
+        ([P(2, waiting=True)], P(9, place=255), P(1, waiting=True), Env("order", "message"), [9, 2], True),
+        ([P(2, place=2)], P(9, waiting=True), P(1), Env("order", "expire"), [2, 9], False),
+        ([P(2), L(3)], L(9, credit=True), P(1), Env("order", "credit"), [9, 2, 3], True),
         # implicit: a message leads up only a task that slept or waited
         ([P(2, de=9)], P(9, rec=1), P(1), Env("implicit", "wake"), [9, 2], True),
         ([P(2)], P(9, rec=1), P(1), Env("implicit", "expire"), [2, 9], False),

@@ -142,14 +142,14 @@ def test_top_has_no_bound(rule: str, overloaded: bool) -> None:
     assert _flood(rule, overloaded, mnol=2, ahead=0, limit=200) is None
 
 
-def _passed_under_prio(ahead: int, starved_after: int, arrivals: int) -> int:
-    """The number of tasks that run under prio before a local task that counts as starved after so many tasks."""
-    cpu, env, ran = ReadyQueue(native.decide), _env("prio"), 0
+def _passed_under(rule: str, passed: Task, ahead: int, starved_after: int, arrivals: int) -> int:
+    """The number of tasks that run before one that may be passed and counts as starved after so many tasks."""
+    cpu, env, ran = ReadyQueue(native.decide), _env(rule), 0
     for tid in range(ahead + 1):
         cpu.insert(Task(2 + tid, True), env)
         if not cpu.running:
             cpu.dispatch()
-    cpu.insert(Task(1), env)
+    cpu.insert(passed, env)
     while cpu.running and cpu.running.tid != 1:
         for tid in range(arrivals):
             cpu.insert(Task(1000 * (ran + 1) + tid, True), env)
@@ -161,11 +161,12 @@ def _passed_under_prio(ahead: int, starved_after: int, arrivals: int) -> int:
     return ran
 
 
-def test_prio_is_bounded_by_time_alone() -> None:
+@pytest.mark.parametrize(("rule", "passed"), [("prio", Task(1)), ("order", Task(1, True, place=1))])
+def test_prio_and_order_are_bounded_by_time_alone(rule: str, passed: Task) -> None:
     """A task that has been queued for too long runs after the tasks that are ahead of it then, and no others
     (B-MO-14)."""
     for ahead in (0, 1, 10):
         for starved_after in (1, 5, 20):
             for arrivals in (1, 2):
                 first = 1 + ahead + arrivals * starved_after  # who is ahead of it, or has been, when it is starved
-                assert _passed_under_prio(ahead, starved_after, arrivals) == first
+                assert _passed_under(rule, passed, ahead, starved_after, arrivals) == first

@@ -60,5 +60,5 @@ def test_rules_and_causes(compiled: dict[str, int]) -> None:
         assert compiled[f"RULE_{name.upper().replace('-', '_')}"] == value
         assert layout.RULE_NAMES[value] == name
     papers = {"fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs", "prio", "implicit", "csm-first"}
-    assert set(layout.RULES) == papers
+    assert set(layout.RULES) == papers | {"order"}
     assert set(layout.CAUSE_NAMES) == {"wake", "expire", "fork", "message", "credit", "resume"}
