@@ -29,7 +29,8 @@ class Chain:
     _seq: int | None = None
     _queue: tuple[Task, ...] | None = None
     _taken: dict[int, int] = field(default_factory=dict)  # left the middle -> CPU time it had
-    _mno: tuple[int, int] = (0, 0)  # the highest MNOL and MNOD so far: de may date from them
+    mno: list[int] = field(default_factory=lambda: [0, 0])
+    """The highest MNOL and MNOD so far, on all CPUs: de may date from them, and go with a task to another CPU."""
 
     def follow(self, record: Record) -> list[str]:
         """Compare a record with the preceding record; returns the faults, one sentence each."""
@@ -55,7 +56,7 @@ class Chain:
         return []
 
     def _check_de(self, record: Record) -> list[str]:
-        mnol, mnod = self._mno = max(self._mno[0], record.env.mnol), max(self._mno[1], record.env.mnod)
+        mnol, mnod = self.mno[:] = [*map(max, self.mno, (record.env.mnol, record.env.mnod))]
         return [
             f"de of {q.tid} is {q.de}, above MNO {mnod if q.parallel else mnol}"
             for q in record.seen

@@ -102,9 +102,10 @@ class Replay:
         """Replay a recording; yields the faults, each with its place."""
         self.files += 1
         chains: dict[int, Chain] = {}
+        mno = [0, 0]
         for number, record in enumerate(records, 1):
             place = f"record {number}, cpu {record.cpu}, seq {record.seq}"
-            for problem in chains.setdefault(record.cpu, Chain()).follow(record):
+            for problem in chains.setdefault(record.cpu, Chain(mno=mno)).follow(record):
                 self.disorders += 1
                 yield f"{place}: {problem}"
             if found := self._decision(record):
