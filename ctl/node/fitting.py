@@ -22,7 +22,7 @@ from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
-from ctl.node.room import Room, reserve, take_sample
+from ctl.node.room import Room, take_sample
 from ctl.node.set_memory import Job
 
 __all__ = ["Fitting"]
@@ -48,7 +48,7 @@ class Fitting:
         seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
-        room = self._room.look(now, sample, held, files, share_mem)
+        room, limit = self._room.look(now, sample, held, files, share_mem)
         locked = {job.jid: self._locked(job) for job in seen}  # it stays whether its job runs or not
         sizes = {job.jid: -(-max(0, job.need - locked[job.jid]) // _GRAIN) * _GRAIN for job in seen}
         spare = max(0, room - sum(locked.values())) // _GRAIN * _GRAIN
@@ -59,9 +59,7 @@ class Fitting:
             if job.jid not in stopped and job.swapped >= _SQUEEZED:
                 self._pools.come_back(job.jid)
         if seen:
-            # the reserve is above the limit's edge: a job that fits by what is counted here must not be throttled by
-            # what the kernel counts besides
-            self._pools.hold(room + reserve(sample.total))
+            self._pools.hold(limit)
         return self.stops != before
 
     def decide(self) -> bool:

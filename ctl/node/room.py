@@ -6,20 +6,25 @@
 Local is everything outside jobs, the kernel included. Its need is all memory that is neither available nor a job's, and
 the pages of files that local tasks keep using. The largest need of the last PEAK seconds counts. So a program that
 comes and goes finds its memory, and a page that went to swap for a job's sake still has its place when it comes back.
+
+The room decides which jobs run. The limit on all of them together follows the need of this moment: a job that is larger
+than the room, and runs because it is the first, uses what local tasks leave just now. Held to a little less than it
+needs it would page without end.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ctl.kernel import sysinfo
 
-__all__ = ["PEAK", "Room", "Sample", "reserve", "take_sample"]
+__all__ = ["PEAK", "Room", "Sample", "Space", "take_sample"]
 
 PEAK: Final = 120.0  # seconds
-_RESERVE: Final = 1 / 128  # of memory
+_RESERVE: Final = 1 / 128  # of memory,
+_MOST: Final = 1 / 32  # but no larger part of what is not locked away
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +42,12 @@ def take_sample() -> Sample:
     return Sample(now["MemTotal"], now["MemAvailable"], now["Active(file)"])
 
 
-def reserve(total: int) -> int:
-    """The part of this memory, bytes, that is planned for nobody."""
-    return int(total * _RESERVE)
+class Space(NamedTuple):
+    """Bytes for all jobs together."""
+
+    room: int  # for the choice of those that run
+    limit: int  # that the kernel holds them to; above the room: what fits by what is counted here is not throttled by
+    # what the kernel counts besides
 
 
 class Room:
@@ -48,8 +56,8 @@ class Room:
     def __init__(self) -> None:
         self._needs: deque[tuple[float, int]] = deque()  # (when, local need); each is larger than all later ones
 
-    def look(self, at: float, sample: Sample, jobs: int, jobs_files: int, share: float = 0.0) -> int:
-        """The room, bytes, at this moment (seconds).
+    def look(self, at: float, sample: Sample, jobs: int, jobs_files: int, share: float = 0.0) -> Space:
+        """Room and limit at this moment (seconds).
 
         `jobs`: memory of all jobs that only swap could free; `jobs_files`: pages of files in use by jobs; `share`: the
         part of all memory that jobs may have in any case (knob share_mem).
@@ -61,4 +69,6 @@ class Room:
         self._needs.append((at, need))
         while self._needs[0][0] < at - PEAK:
             self._needs.popleft()
-        return max(int(share * sample.total), sample.total - reserve(sample.total) - self._needs[0][1])
+        reserve = int(min(_RESERVE * sample.total, _MOST * (sample.available + jobs)))
+        room = max(int(share * sample.total), sample.total - reserve - self._needs[0][1], 0)
+        return Space(room, max(room + reserve, sample.total - need))
