@@ -15,14 +15,14 @@ import select
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import slurm
 from ctl.kernel.jid import check_jid
 from ctl.kernel.kernfs import keyed, read
 
-__all__ = ["PARENT", "ROOT", "JobCgroups", "Usage", "cgroup_id"]
+__all__ = ["PARENT", "ROOT", "JobCgroups", "Memory", "Usage", "cgroup_id"]
 
 ROOT = Path("/sys/fs/cgroup")
 PARENT = ROOT / "cosched"
@@ -41,6 +41,14 @@ _UNSET = {
     "cpu.weight": "100",
     "cpu.max": "max 100000",
 }
+
+
+class Memory(NamedTuple):
+    """The memory of a job, bytes."""
+
+    resident: int
+    swapped: int  # only in swap
+    locked: int  # of the resident: it cannot go to swap, and stays while the job is stopped
 
 
 class Usage(TypedDict):
@@ -223,8 +231,8 @@ class JobCgroups:
         events = [keyed(path / "cgroup.events") for path in self._frozen_at(jid)]
         return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)
 
-    def memory(self, jid: str) -> tuple[int, int]:
-        """The job's resident memory, and its memory that is only in swap, bytes.
+    def memory(self, jid: str) -> Memory:
+        """The job's memory.
 
         Resident are mapped pages, but not the cache of files, and pages that came back early (paging.py), which are on
         the kernel's lists of anonymous pages and not mapped yet. A page that came back also keeps its place in swap
@@ -234,11 +242,7 @@ class JobCgroups:
         stat = keyed(path / "memory.stat")
         swapped = _number(path / "memory.swap.current") - stat["swapcached"]
         listed = stat["active_anon"] + stat["inactive_anon"] - stat["shmem"]
-        return max(stat["anon"], listed) + stat["file_mapped"], max(0, swapped)
-
-    def locked(self, jid: str) -> int:
-        """The job's memory that cannot go to swap, bytes: it stays while the job is stopped."""
-        return keyed(self._there(jid) / "memory.stat")["unevictable"]
+        return Memory(max(stat["anon"], listed) + stat["file_mapped"], max(0, swapped), stat["unevictable"])
 
     def cpu_ns(self) -> tuple[int, int]:
         """CPU time used so far by all jobs, ended jobs included, and by all tasks of this machine.

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ctl.contract import JobQueue, NodeFacts, Wish
-from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
@@ -49,9 +48,9 @@ class Fitting:
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
         room, limit = self._room.look(now, sample, held, files, share_mem)
-        locked = {job.jid: self._locked(job) for job in seen}  # it stays whether its job runs or not
-        sizes = {job.jid: -(-max(0, job.need - locked[job.jid]) // _GRAIN) * _GRAIN for job in seen}
-        spare = max(0, room - sum(locked.values())) // _GRAIN * _GRAIN
+        locked = sum(job.locked for job in seen)  # it stays whether its job runs or not
+        sizes = {job.jid: -(-max(0, job.need - job.locked) // _GRAIN) * _GRAIN for job in seen}
+        spare = max(0, room - locked) // _GRAIN * _GRAIN
         turn_s, load = _turn(turn_s, self._pools.exchange_s), self._load.look(now, speed)
         self.stops = tuple(self._queue.look(now, sizes, spare, turn_s, load))
         stopped = dict(self.stops)
@@ -96,12 +95,6 @@ class Fitting:
     def place(self, count: int, need: int, by: str) -> list[str]:
         """The nodes where a job should run: the result of the operation `place`. Raises CoschedError."""
         return self._queue.place(count, need, by)
-
-    def _locked(self, job: Job) -> int:
-        try:
-            return self._cgroups.locked(job.jid)
-        except (CoschedError, OSError):  # it has just ended
-            return 0
 
     def ask(self, wish: Wish) -> str:
         """May this job begin here? The empty string, or why it has to wait; then ask again."""

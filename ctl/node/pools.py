@@ -148,7 +148,7 @@ class Pools:
             waited = 0.0
             while jid in self._stopped and waited < _FREEZE_LIMIT and not self._cgroups.await_frozen(jid, _FREEZE_STEP):
                 waited += _FREEZE_STEP
-            left, began = self._cgroups.memory(jid)[0], time.monotonic()
+            left, began = self._cgroups.memory(jid).resident, time.monotonic()
             while left > 0 and jid in self._stopped:
                 self._cgroups.push_out(jid, min(_PIECE, left))
                 left -= _PIECE

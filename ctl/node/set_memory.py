@@ -54,6 +54,7 @@ class Job:
     started: float  # when it began, any clock
     stopped: bool = False  # now, on this node, for any reason
     elsewhere: bool = False  # another node wants it stopped
+    locked: int = 0  # of the resident memory: it cannot go to swap
 
     @property
     def need(self) -> int:

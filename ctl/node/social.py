@@ -31,6 +31,7 @@ from ctl.kernel.scheduler import Scheduler
 from ctl.node import local_user, set_memory, speed
 from ctl.node.explicit import Period, Slots
 from ctl.node.fitting import Fitting
+from ctl.node.job_memory import as_seen
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
 from ctl.node.pools import Pools
@@ -40,6 +41,7 @@ from ctl.policy import Settings
 
 __all__ = ["SocialContract"]
 
+_FIT_EVERY = 0.9  # seconds: within a second of a user's coming jobs are out of the way
 _ALONE = Sizes(nodes=1, speed_max=0.0, memory_min=0)
 _log = logging.getLogger("ctl.social")
 
@@ -81,6 +83,7 @@ class SocialContract:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joining = asyncio.Lock()
         self._placed: list[int] = []  # jobs in the order that the kernel has: cgroup ids
+        self._fit_due = 0.0  # when fit looks next; jobs that begin or end, and pressure, do not wait for it
         self._lifted = False
 
     # life
@@ -339,13 +342,15 @@ class SocialContract:
         self.pools.keep()
         if self._settings.on("memory"):
             self._set_memory(now)
-        self.fit()
+        if now >= self._fit_due:
+            self.fit()
 
     def fit(self) -> None:
         """Policy `fit`: look at the memory, decide which jobs run, and carry it out."""
         if self._fits():
+            self._fit_due = time.monotonic() + _FIT_EVERY
             knobs = self._settings.number("turn_s"), self._settings.number("share_mem")
-            self._fitted(self.fitting.look(self._as_seen(self._jobs()), *knobs, self.speed()))
+            self._fitted(self.fitting.look(self._as_seen(), *knobs, self.speed()))
 
     def _fits(self) -> bool:
         return self._settings.on("fit") and not self._lifted
@@ -372,7 +377,7 @@ class SocialContract:
         before = self.memory.stops
         pool, jobs = self.pool(), list(self._jobs())
         bound = mpl_bound(int(self._settings.number("mpl")), self.weight)
-        seen = self._as_seen(jobs)
+        seen = self._as_seen()
         paged_s, cost = self._swapping.look(now)
         free = sysinfo.meminfo()["MemAvailable"]
         self.epoch = set_memory.Epoch(self.user.present, paged_s, pool, seen, bound, cost, free)
@@ -381,17 +386,8 @@ class SocialContract:
             self._want_stopped()
         self.pools.limit([job.jid for job in jobs], pool, self.memory_size(), self.memory.limited)
 
-    def _as_seen(self, jobs: Iterable[Job]) -> tuple[set_memory.Job, ...]:
-        found = []
-        for job in jobs:
-            try:
-                resident, swapped = self._cgroups.memory(job.jid)
-            except (CoschedError, OSError):  # it has just ended
-                continue
-            elsewhere = self._stopped_elsewhere(job.jid)
-            stopped = self.pools.stopped(job.jid)
-            found.append(set_memory.Job(job.jid, resident, swapped, job.started, stopped, elsewhere))
-        return tuple(found)
+    def _as_seen(self) -> tuple[set_memory.Job, ...]:
+        return as_seen(self._jobs(), self._cgroups, self.pools.stopped, self._stopped_elsewhere)
 
     def _stopped_elsewhere(self, jid: str) -> bool:
         """Whether another node wants this job stopped."""

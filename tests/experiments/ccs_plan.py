@@ -159,7 +159,7 @@ CONFIGS: Final = {
         Config("poly", "poly"),
         *(Config(f"ccs:L={share:g}", "ccs", {"share_l": share}) for share in (0.25, 0.5, 1.0)),
         Config("ccs:spin_ms=0", "ccs", {"spin_ms": 0}),
-        *(Config(f"fit:L={share:g}", "fit", {"share_l": share}) for share in (0.1, 0.25)),
+        *(Config(f"fit:L={share:g}", "fit", {"share_l": share}) for share in (0.25, 0.33, 0.4)),
     )
 }
 
@@ -226,7 +226,7 @@ EXPERIMENTS: Final = {
             "ccs-modules",
             "What each module of CCS contributes (CCS F. 5)",
             (Workload("fits", users="shell"), Workload("overload", users="internet", size=2.0)),
-            (*(config.name for config in _stages()), "fit:L=0.25", "fit:L=0.1"),
+            (*(config.name for config in _stages()), "fit:L=0.4", "fit:L=0.33", "fit:L=0.25"),
             short=("overload", "eevdf", "ccs"),
         ),
         Experiment(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ctl.kernel import paging
-from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.cgroups import JobCgroups, Memory
 from ctl.node import pools
 
 
@@ -30,8 +30,8 @@ class _Cgroups(JobCgroups):
     def await_frozen(self, jid: str, timeout_s: float) -> bool:
         return True
 
-    def memory(self, jid: str) -> tuple[int, int]:
-        return 0, 0
+    def memory(self, jid: str) -> Memory:
+        return Memory(0, 0, 0)
 
     def pids(self, jid: str) -> list[int]:
         return [7]
