@@ -44,7 +44,7 @@ def _options(name: str, assignments: tuple[str, ...]) -> Any:
     from ctl.process.daemon import Options
 
     row = policy.find_policy(name)
-    values = {"contract": row.contract, **knob_values.parse_assignments(assignments)}
+    values = {**row.loaded_with(), **knob_values.parse_assignments(assignments)}
     policy.check_contract(row, values)
     return Options(row.name, values)
 

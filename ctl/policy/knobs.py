@@ -56,7 +56,8 @@ _KNOBS = (
         "share_l",
         "number",
         0.5,
-        "L, the part of CPU and memory reserved for parallel jobs while a local user is present",
+        "L, the part of CPU and memory reserved for parallel jobs while a local user is present; without this knob at "
+        "load the policy's",
         "CCS §3.2, §5.1",
         high=1,
         fields=("share_l",),

@@ -32,6 +32,11 @@ class Policy:
     slots: bool = False  # stops of all jobs by the clock
     fit: bool = False  # only jobs run whose memory fits together
     contract: str = "queue"  # the contract it is loaded with, unless the knob is set
+    share_l: float = 0.5  # L, the same
+
+    def loaded_with(self) -> dict[str, Value]:
+        """Knobs whose value at load is the row's, unless they are set."""
+        return {"contract": self.contract, "share_l": self.share_l}
 
     def has(self, module: str) -> bool:
         """Whether this row switches a module of MODULES on."""
@@ -96,6 +101,7 @@ _POLICIES = (
         events=True,
         fit=True,
         contract="class",
+        share_l=0.33,  # by measurement: results/ccs-modules.md
     ),
     Policy("poly", "ccs", "as ccs, without Set_Quantum and events", "CCS §5.1", memory=True),
     Policy("zhang", "fifo", "as rr, with Set_Quantum", "CCS §5.1", quantum=True),

@@ -115,11 +115,11 @@ def modules(policy: Policy) -> str:
 
 def markdown() -> str:
     """Both tables of docs/policies.md."""
-    heads = "policy", "insert rule", "order of the ready queue", "modules", "contracts", "source"
+    heads = "policy", "insert rule", "order of the ready queue", "modules", "contracts", "L", "source"
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     lines += [
         f"| `{p.name}` | `{p.rule}` | {p.meaning} | {modules(p) or '–'} | {', '.join(contracts(p))} | "
-        f"{p.reference} |"
+        f"{p.share_l:g} | {p.reference} |"
         for p in POLICIES.values()
     ]
     lines += ["", "| knob | allowed | default | meaning | source |", "|---|---|---|---|---|"]

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctl.percentile import percentile
+from ctl.policy import POLICIES
 from tests import slurm
 from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, SlurmJob, together
@@ -38,7 +39,6 @@ _BASE_KNOBS: Final = {
     "quantum": "policy",
     "memory": "policy",
     "events": "policy",
-    "share_l": 0.5,
     "spin_ms": 2,
     "local_idle_s": plan.IDLE_S, "epoch_ms": plan.EPOCH_MS,
 }
@@ -192,7 +192,8 @@ class Bench:
             {"memory_mb": int(plan.ROOM_MB * room), "speed": _SPEED * weight}
             for room, weight in zip(workload.rooms, workload.weights, strict=True)
         ]
-        knobs = [{"knobs": _BASE_KNOBS | each | config.knobs} for each in own]
+        share = {"share_l": POLICIES[config.policy].share_l} if config.policy else {}
+        knobs = [{"knobs": _BASE_KNOBS | share | each | config.knobs} for each in own]
         self.both("policy", *knobs, name=config.policy)
 
     def _crew(self, workload: Workload, config: plan.Config, seed: int) -> list[Job]:

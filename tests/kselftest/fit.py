@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -55,8 +56,10 @@ def _swapped_kb(pid: int) -> int:
 def the_later_waits() -> None:
     """Of two jobs that do not fit the later is stopped until the first has ended, and no local page is taken."""
     with room(_ROOM) as available, spawned(*_uses(_LOCAL_MB << 20)) as local, agent("epoch_ms=500", policy="fit"):
-        first = spawned(*_job("first", available * 45 // 100))
-        with first, spawned(*_job("second", available * 11 // 10)) as second:
+        with ExitStack() as stack:
+            stack.enter_context(spawned(*_job("first", available * 45 // 100)))
+            ktap.until(lambda: "first" in _queue(), "the first has come", 20)
+            second = stack.enter_context(spawned(*_job("second", available * 11 // 10)))
             ktap.until(lambda: _frozen("second"), "the second is stopped", 60)
             now = _queue()
             ktap.note(str(now))
