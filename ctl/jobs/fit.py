@@ -3,8 +3,11 @@
 
 This is ParPar's admission (ParPar §3.2): in the order of the queue, a job runs if its need fits beside the needs of the
 running jobs before it. A job that does not fit waits, and later jobs may pass it, PASSES times; from then on no job
-that waits behind it may start (B-PP-8, PP-20). On a node where no job runs, the first job runs whatever it needs: no
-other memory could serve it better, and it must not wait for ever (B-PP-9).
+that waits behind it may start (B-PP-8, PP-20).
+
+A job that needs more than the whole room would page without end. So others pass it, too. It begins, and runs alone,
+whatever it needs, if no other job can use its nodes, or if it was passed PASSES times: it must not wait for ever
+(B-PP-9).
 
 The rule is a function of facts, so nodes that know the same facts come to the same verdict.
 """
@@ -62,24 +65,33 @@ def fit(jobs: Sequence[Demand], rooms: Mapping[str, int]) -> tuple[list[str], li
     >>> two = [Demand("a", {"n": 40}), Demand("b", {"n": 30})]
     >>> fit(two, {"n": 60})
     (['a'], [Wait(jid='b', node='n', need=30, free=20, behind='')])
-    >>> fit(two, {"n": 10})[0]  # the first runs in any case
-    ['a']
+    >>> fit(two, {"n": 35})[0], fit(two, {"n": 10})[0]  # a is too large; where both are, the first runs
+    (['b'], ['a'])
     """
     free, taken = dict(rooms), set[str]()
-    running: list[str] = []
-    waits: list[Wait] = []
+    running = set[str]()
+    waits: dict[str, Wait] = {}
     first = ""  # the job that no other may pass
+
+    def run(job: Demand) -> None:
+        running.add(job.jid)
+        taken.update(job.needs)
+        for node, need in job.needs.items():
+            free[node] -= need
+
     for job in jobs:
-        short = next((node for node, need in job.needs.items() if node in taken and need > free[node]), None)
-        if short is not None and not job.now:
-            waits.append(Wait(job.jid, short, job.needs[short], max(0, free[short])))
+        short = next((node for node, need in job.needs.items() if need > free[node]), None)
+        alone = taken.isdisjoint(job.needs)
+        if short is not None and not job.now and not (alone and (job.runs or job.passed >= PASSES)):
+            waits[job.jid] = Wait(job.jid, short, job.needs[short], max(0, free[short]))
             first = first or (job.jid if job.passed >= PASSES else "")
         elif first and not job.runs and not job.now:
             node = next(iter(job.needs), "")
-            waits.append(Wait(job.jid, node, job.needs.get(node, 0), max(0, free.get(node, 0)), first))
+            waits[job.jid] = Wait(job.jid, node, job.needs.get(node, 0), max(0, free.get(node, 0)), first)
         else:
-            running.append(job.jid)
-            taken |= job.needs.keys()
-            for node, need in job.needs.items():
-                free[node] -= need
-    return running, waits
+            run(job)
+    for job in jobs:  # memory that serves none of them as it should serves the first
+        if job.jid in waits and not waits[job.jid].behind and taken.isdisjoint(job.needs):
+            del waits[job.jid]
+            run(job)
+    return [job.jid for job in jobs if job.jid in running], list(waits.values())

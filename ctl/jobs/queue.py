@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from ctl.contract import JobFacts, Load, NodeFacts, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
-from ctl.jobs.fit import Wait, fit
+from ctl.jobs.fit import PASSES, Wait, fit
 from ctl.jobs.history import History
 from ctl.jobs.order import Known, had_their_turn, last_end, merge
 from ctl.jobs.placing import place
@@ -30,6 +30,7 @@ from ctl.jobs.placing import place
 __all__ = ["LEASE", "Queue"]
 
 LEASE: Final = 5.0  # seconds
+_TURN_PASSES: Final = 5  # a turn in which a job waited counts as so many passes: after three, a large job has its own
 _UNKNOWN: Final = Load()
 _SETTLED: Final = 2.0  # seconds after the end of a turn: the others' facts say by then which of their jobs went behind
 
@@ -263,16 +264,19 @@ class Queue:
 
     def _put_in_order(self, at: float) -> None:
         """Put the facts together; at the end of a turn, those that had it go behind."""
-        nodes, length = self._all(), self._turn()
-        self._order = merge(nodes, self._behind)
+        length = self._turn()
+        self._order = merge(self._all(), self._behind)
         end, waited = last_end(at, length), any(job.jid in self._waits for job in self._order)
         if end > self._end:
             self._end = end
+            for jid in self._waits.keys() & self._own.keys():
+                own = self._own[jid]
+                own.passed = max(own.passed, min(PASSES, own.passed + _TURN_PASSES))
             had = had_their_turn(self._order, waited, end, length)
             if had:
                 self.turns += 1
                 self._behind = dict.fromkeys(had, end)
-                self._order = merge(nodes, self._behind)
+            self._order = merge(self._all(), self._behind)
         if at > self._end + _SETTLED:
             self._behind = {}
 

@@ -70,7 +70,7 @@ class Fitting:
         """Seconds to the end of this turn; None: no turns."""
         now = time.time()
         end = self._queue.due(now)
-        return None if end is None else max(0.0, end - now)
+        return None if end is None else max(0.001, end - now)
 
     def order(self) -> list[str]:
         """The jobs in their order, for the kernel's rule `order`."""

@@ -71,4 +71,4 @@ class Room:
             self._needs.popleft()
         reserve = int(min(_RESERVE * sample.total, _MOST * (sample.available + jobs)))
         room = max(int(share * sample.total), sample.total - reserve - self._needs[0][1], 0)
-        return Space(room, max(room + reserve, sample.total - need))
+        return Space(room, max(room + reserve, sample.total - need - reserve))

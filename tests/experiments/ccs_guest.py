@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctl.percentile import percentile
-from ctl.policy import POLICIES
+from ctl.policy import MODULES, POLICIES
 from tests import slurm
 from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, SlurmJob, together
@@ -36,9 +36,7 @@ _NODES: Final = ("node1", "node2")
 _ALONE_S: Final = 8.0  # a local user that is measured alone
 _ROUNDS: Final = 30  # of comparing clocks
 _BASE_KNOBS: Final = {
-    "quantum": "policy",
-    "memory": "policy",
-    "events": "policy",
+    **dict.fromkeys(MODULES, "policy"),
     "spin_ms": 2,
     "local_idle_s": plan.IDLE_S, "epoch_ms": plan.EPOCH_MS,
 }

@@ -45,7 +45,17 @@ def test_a_need_that_grows_stops_those_who_came_later_only() -> None:
     queue = Queue()
     assert stopped(queue, 0, 60, a=10, b=10, c=10) == []
     assert stopped(queue, 1, 60, a=45, b=10, c=10) == ["c"]
-    assert stopped(queue, 2, 60, a=99, b=10, c=10) == ["b", "c"]
+    assert stopped(queue, 2, 60, a=55, b=10, c=10) == ["b", "c"]
+
+
+def test_a_job_that_outgrows_the_room_waits_for_those_that_fit_but_not_for_ever() -> None:
+    queue = Queue()
+    assert stopped(queue, 0, 60, 30, a=50, b=20) == ["b"]
+    assert stopped(queue, 1, 60, 30, a=70, b=20) == ["b"]
+    assert [stopped(queue, at, 60, 30, a=70, b=20) for at in (30, 60, 90, 119)] == [["a"]] * 4
+    assert [stopped(queue, at, 60, 30, a=70, b=20) for at in (120, 121, 149)] == [["b"]] * 3, "its own turn"
+    assert stopped(queue, 150, 60, 30, a=70, b=20) == ["a"]
+    assert stopped(queue, 151, 60, 30, a=70) == [], "nobody else could use the memory"
 
 
 def test_turns() -> None:

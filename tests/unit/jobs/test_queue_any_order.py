@@ -88,7 +88,7 @@ class World:
     def settle(self) -> None:
         """Nothing more comes: every job has its turn, and what asks begins."""
         ran: set[str] = set()
-        turns = len(self.here) + len(self.asking) + 2
+        turns = 4 * (len(self.here) + len(self.asking)) + 2  # a job larger than the room has every fourth
         for _ in range(int(turns * TURN_S / LEASE)):
             for wish in list(self.asking.values()):
                 self.ask(wish)

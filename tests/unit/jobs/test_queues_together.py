@@ -79,7 +79,7 @@ class Node:
         self.stopped = {jid for jid, _ in stops}
         due = self.queue.due(self.wall)
         if due is not None:
-            self.world.later(due - self.wall, self.decide)
+            self.world.later(max(0.001, due - self.wall), self.decide)
         self.tell()
 
     def decide(self) -> None:
@@ -165,7 +165,7 @@ class World:
     def come(self, number: int) -> None:
         """A job of one to all nodes."""
         nodes = self.draw.sample(sorted(self.nodes), self.draw.randrange(1, len(self.nodes) + 1))
-        needs = {node: self.draw.randrange(5, 95) for node in nodes}
+        needs = {node: self.draw.randrange(5, 120) for node in nodes}
         job = Job(f"j{number}", needs, self.draw.choice((5, 20, 60, 240)), self.draw.random() < 0.5, self.now)
         self.jobs[job.jid] = job
         for name, need in needs.items():
