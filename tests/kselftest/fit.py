@@ -82,6 +82,29 @@ def the_later_waits() -> None:
     ktap.expect(PARENT.exists() and _limit() < float("inf"), False, "a limit is left")
 
 
+def _needs(jid: str, size: int) -> bool:
+    """Whether there is such a job, and it needs more than this."""
+    return int(_queue().get(jid, {}).get("need", 0)) > size
+
+
+def a_local_program_comes() -> None:
+    """When a local program needs the memory, the newest job is out of its way within a second or so."""
+    with room(_ROOM) as available, agent("epoch_ms=500", policy="fit"), ExitStack() as stack:
+        for jid in ("old", "new"):
+            stack.enter_context(spawned(*_job(jid, available * 30 // 100)))
+            ktap.until(partial(_needs, jid, available // 4), f"{jid} has its memory", 20)
+        ktap.expect([_frozen(jid) for jid in ("old", "new")], [False, False], "stopped jobs")
+        local = stack.enter_context(spawned(*_uses(available * 45 // 100)))
+        began = time.monotonic()
+        ktap.until(lambda: _frozen("new"), "the newest job is stopped", 20)
+        took = time.monotonic() - began
+        time.sleep(2)
+        ktap.note(f"stopped {took:.2f} s after the program began; {_swapped_kb(local.pid)} KB of it are on swap")
+        ktap.measured(took < 3, f"the program waited for {took:.1f} s")
+        ktap.expect(_frozen("old"), False, "the older job is stopped")
+        ktap.measured(_swapped_kb(local.pid) <= _SWAPPED, f"{_swapped_kb(local.pid)} KB of the program are on swap")
+
+
 def turns() -> None:
     """What waits goes first in the next turn."""
     with room(_ROOM) as available, agent("epoch_ms=500", "turn_s=3", policy="fit"):
@@ -151,4 +174,4 @@ def killed() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(the_later_waits, turns, waits_before_it_begins, killed)
+    ktap.run(the_later_waits, a_local_program_comes, turns, waits_before_it_begins, killed)
