@@ -204,7 +204,8 @@ class Queue:
         if jid not in self._waits:
             return ""
         ahead = [job.jid for job in self._order if job.jid in self._ran]
-        return self._waits[jid].why(bool(self._others)) + (f"; after {', '.join(ahead)}" if ahead else "")
+        after = f"; after {', '.join(ahead)}" if ahead else ""
+        return self._waits[jid].why(bool(self._others)) + after + self._elsewhere(jid)
 
     def rows(self, at: float) -> dict[str, Any]:
         """The queue for people: the room, the turn's rest, and the jobs of all nodes in their order."""
@@ -232,6 +233,20 @@ class Queue:
         return self._history.rows(time.time()) if self._history is not None else []
 
     # inside
+
+    def _elsewhere(self, jid: str) -> str:
+        """In words, where a job of one node that waits would have memory (LoadShare); empty: nowhere."""
+        job = next((job for job in self._order if job.jid == jid), None)
+        if job is None or len(job.needs) != 1:
+            return ""
+        free = self._rooms()
+        for other in self._order:
+            for node, need in other.needs.items():
+                free[node] -= need
+        here, need = next(iter(job.needs.items()))
+        node, most = max(((node, size) for node, size in free.items() if node != here), key=lambda one: one[1],
+                         default=("", 0))
+        return f"; {node} has {most >> 20} MiB free" if need and most >= need else ""
 
     def _come(self, jid: str, at: float, user: str = "", program: str = "") -> _Entry:
         known = next((job for job in self._order if job.jid == jid), None)  # other nodes may hold it already

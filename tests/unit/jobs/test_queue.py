@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ctl.contract import Wish
+from ctl.contract import JobFacts, NodeFacts, Wish
 from ctl.errors import CoschedError
 from ctl.jobs.fit import PASSES
 from ctl.jobs.history import History
@@ -184,3 +184,12 @@ def test_a_program_is_known_the_second_time(tmp_path: Path) -> None:
     assert ask(queue, "two", "eve", 4, program="/bin/sim") == "needs 40 MiB, 30 are free; after other"
     assert ask(queue, "three", "eve", 4, program="/bin/sim", need=20 * MB) == "", "its owner knows better"
     assert ask(queue, "four", "eve", 4, program="/bin/else") == "", "of which nothing is known"
+
+
+def test_who_waits_is_told_where_there_would_be_memory() -> None:
+    queue = Queue("n1")
+    queue.hear({"n2": NodeFacts(90 * MB, 0, (JobFacts("x", 30 * MB, runs=True),)), "n3": NodeFacts(50 * MB, 0, ())})
+    assert stopped(queue, 0, 60, a=40, b=40) == ["b"]
+    assert queue.why("b") == "needs 40 MiB on n1, 20 are free; after a, x; n2 has 60 MiB free"
+    assert stopped(queue, 1, 60, a=40, b=70) == ["b"]
+    assert queue.why("b") == "needs 70 MiB on n1, 20 are free; after a, x"
