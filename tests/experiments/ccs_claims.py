@@ -204,12 +204,12 @@ def _fit_no_price(results: Results) -> Found:
 
 
 _GOALS_OF_FIT: Final = (
-    Claim("goal of fit", "under overload jobs are done sooner, in the mean", "≤ 0.45× EEVDF's, ≤ 0.8× the best other's",
+    Claim("goal", "under overload jobs are done sooner, in the mean", "≤ 0.45× EEVDF's, ≤ 0.8× the best other's",
           _fit_soon),
-    Claim("goal of fit", "every job ends", "0", _fit_all_end),
-    Claim("goal of fit", "local users are hardly slowed", "overload ≤ 1.5, fits ≤ 1.3", _fit_users),
-    Claim("goal of fit", "under overload the p99 of a system call is EEVDF's at most", "≤ 1×", _fit_latency),
-    Claim("goal of fit", "where memory fits jobs are no slower than under EEVDF", "≤ 1×", _fit_no_price),
+    Claim("goal", "every job ends", "0", _fit_all_end),
+    Claim("goal", "local users are hardly slowed", "overload ≤ 1.5, fits ≤ 1.3", _fit_users),
+    Claim("goal", "under overload the p99 of a system call is EEVDF's at most", "≤ 1×", _fit_latency),
+    Claim("goal", "where memory fits jobs are no slower than under EEVDF", "≤ 1×", _fit_no_price),
 )
 
 # ccs-share
@@ -340,5 +340,6 @@ _HETERO: Final = (
 )
 
 CLAIMS: Final[Mapping[str, tuple[Claim, ...]]] = {
-    "ccs-modules": (*_MODULES, *GOALS, *_GOALS_OF_FIT), "ccs-share": _SHARE, "ccs-hetero": _HETERO, "waiting-jobs": (),
+    "ccs-modules": (*_MODULES, *GOALS), "fit": _GOALS_OF_FIT,
+    "ccs-share": _SHARE, "ccs-hetero": _HETERO, "waiting-jobs": (),
 }

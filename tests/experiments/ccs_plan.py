@@ -146,7 +146,6 @@ def _stages() -> tuple[Config, ...]:
         Config("+Set_Memory", "ccs", off | {"memory": "on"}),
         Config("+Set_Quantum", "ccs", off | {"memory": "on", "quantum": "on"}),
         Config("ccs", "ccs"),  # + Events
-        Config("fit", "fit"),  # not the paper's
     )
 
 
@@ -159,7 +158,8 @@ CONFIGS: Final = {
         Config("poly", "poly"),
         *(Config(f"ccs:L={share:g}", "ccs", {"share_l": share}) for share in (0.25, 0.5, 1.0)),
         Config("ccs:spin_ms=0", "ccs", {"spin_ms": 0}),
-        *(Config(f"fit:L={share:g}", "fit", {"share_l": share}) for share in (0.25, 0.33, 0.4)),
+        Config("fit", "fit"),
+        *(Config(f"fit:L={share:g}", "fit", {"share_l": share}) for share in (0.33, 0.4)),
     )
 }
 
@@ -219,15 +219,23 @@ class Experiment:
                     yield Case(self.name, workload.name, config, repetition, **kind)
 
 
+_FITS_AND_NOT: Final = (Workload("fits", users="shell"), Workload("overload", users="internet", size=2.0))
 EXPERIMENTS: Final = {
     each.name: each
     for each in (
         Experiment(
             "ccs-modules",
             "What each module of CCS contributes (CCS F. 5)",
-            (Workload("fits", users="shell"), Workload("overload", users="internet", size=2.0)),
-            (*(config.name for config in _stages()), "fit:L=0.4", "fit:L=0.33", "fit:L=0.25"),
+            _FITS_AND_NOT,
+            tuple(config.name for config in _stages()),
             short=("overload", "eevdf", "ccs"),
+        ),
+        Experiment(
+            "fit",
+            "Jobs that fit: who is in memory, and who has the CPU first (policy fit)",
+            _FITS_AND_NOT,
+            ("eevdf", "slurm-gang", "ccs", "fit", "fit:L=0.33", "fit:L=0.4"),
+            short=("overload", "eevdf", "fit"),
         ),
         Experiment(
             "ccs-share",
