@@ -177,7 +177,8 @@ GOALS: Final = (
 
 def _fit_soon(results: Results) -> Found:
     to_eevdf = results.times("overload", "fit", "eevdf", "completion")
-    others = {one: results.value("overload", one, "completion") for one in results.configs("overload") if one != "fit"}
+    configs = [one for one in results.configs("overload") if not one.startswith("fit")]
+    others = {one: results.value("overload", one, "completion") for one in configs}
     best = min(others, key=others.__getitem__)
     to_best = results.times("overload", "fit", best, "completion")
     return f"{to_eevdf}× EEVDF's, {to_best}× that of {best}", to_eevdf.value <= 0.45 and to_best.value <= 0.8
