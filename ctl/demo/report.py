@@ -174,7 +174,8 @@ def mechanism(config: str, measurement: Mapping[str, Any]) -> str | None:
         f"overloaded from {first:.1f} s on, {overloaded / last:.0%} of the time" if overloaded else "never overloaded"
     )
     decided = {name: counters[key] for name, key in _DECIDERS.items() if counters[key]}
-    by = ", ".join(f"{number:,} by {name}" for name, number in decided.items()) or "all by arrival"
+    order = "the order of jobs" if agent["status"].get("rule") == "order" else "arrival"
+    by = ", ".join(f"{number:,} by {name}" for name, number in decided.items()) or f"all by {order}"
     return f"{config}: {seen}; {counters['insertions']:,} insertions, {by}; {counters['overtakes']:,} overtakes."
 
 
