@@ -55,7 +55,7 @@ def test_the_limit_follows_the_need_of_the_moment() -> None:
     room = Room()
     assert room.look(0, sample(500), 0, 0) == (490, 500)
     assert room.look(1, sample(300), 0, 0) == (291, 300)
-    assert room.look(2, sample(450), 0, 0) == (290, 450), "the local task has gone, and may come back"
+    assert room.look(2, sample(450), 0, 0) == (290, 440), "the local task has gone, and may come back"
     assert room.look(3, sample(450), 0, 0, share=0.5) == (640, 650)
 
 
