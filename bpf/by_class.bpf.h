@@ -23,9 +23,10 @@ static __always_inline void note_queued(struct task_ctx *tctx, const struct knob
 /*
  * Has this queued task been passed for long enough? By class, yes after starve_ms
  * in which jobs had the CPU for themselves; while other local tasks have turns,
- * the task waits for these. By order, yes after starve_ms. The kernel's watchdog counts from the same moment, whatever
- * the task waits for: after a quarter of the watchdog's limit the task is passed
- * no more, which leaves time for the tasks already ahead of it.
+ * the task waits for these. By order, yes after starve_ms. The kernel's watchdog
+ * counts from the same moment, whatever the task waits for: after a quarter of
+ * the watchdog's limit the task is passed no more, which leaves time for the
+ * tasks already ahead of it.
  */
 static __always_inline bool is_starved(const struct task_struct *p, const struct task_ctx *tctx,
 				       const struct knobs *k)

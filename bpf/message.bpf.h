@@ -170,7 +170,10 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	tctx = ctx_of(p);
 	if (!tctx || !is_parallel(tctx, k) || !in_ready_queue(p) || tctx->msg_pending)
 		goto out;
-	/* spin-block wakes blocked tasks and leaves ready ones in place (Monito sec. 1); prio and order do not ask for messages */
+	/*
+	 * spin-block wakes blocked tasks and leaves ready ones in place (Monito
+	 * sec. 1); prio and order do not ask for messages
+	 */
 	if (rule_has(k->rule, R_WAITERS_ONLY) && !tctx->waiting &&
 	    !(rule_has(k->rule, R_POLLERS_WAIT) && was_polling(p, tctx)))
 		goto out;
