@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from ctl.kernel.cgroups import cgroup_id
+from ctl.kernel.scheduler import Scheduler
 from tests.kselftest import ktap
 from tests.kselftest.node import cpu_s, job, loaded, spawned
 
@@ -23,8 +26,9 @@ def _shares(pids: Sequence[int]) -> list[float]:
     return [(cpu_s(pid) - was) / seconds for pid, was in zip(pids, before, strict=True)]
 
 
-def first_job_first() -> None:
-    """Of two jobs that compute the first has the CPU, the second a turn each starve_ms; the order may change."""
+@contextmanager
+def _two_jobs() -> Iterator[tuple[Scheduler, dict[str, Path], tuple[int, int]]]:
+    """The scheduler, the cgroups of two jobs, and the process of each, which computes on CPU 0."""
     hog = ktap.program("hog")
     with (
         job("first") as first,
@@ -33,10 +37,16 @@ def first_job_first() -> None:
         spawned(hog, "1", cgroup=first, cpu=0) as one,
         spawned(hog, "1", cgroup=second, cpu=0) as other,
     ):
-        for order in ((first, second), (second, first)):
-            scheduler.place_jobs([cgroup_id(path) for path in order])
-            shares = dict(zip((first, second), _shares((one.pid, other.pid)), strict=True))
-            ktap.note(f"{order[0].name} is first: {[f'{path.name} {share:.2f}' for path, share in shares.items()]}")
+        yield scheduler, {"first": first, "second": second}, (one.pid, other.pid)
+
+
+def first_job_first() -> None:
+    """Of two jobs that compute the first has the CPU, the second a turn each starve_ms; the order may change."""
+    with _two_jobs() as (scheduler, jobs, pids):
+        for order in (("first", "second"), ("second", "first")):
+            scheduler.place_jobs([cgroup_id(jobs[name]) for name in order])
+            shares = dict(zip(jobs, _shares(pids), strict=True))
+            ktap.note(f"{order[0]} is first: {[f'{name} {share:.2f}' for name, share in shares.items()]}")
             # a turn of 20 ms each 500 ms or so
             ktap.measured(shares[order[0]] > 0.8, f"the first has {shares[order[0]]:.2f}")
             ktap.measured(0.005 < shares[order[1]] < 0.15, f"the second has {shares[order[1]]:.2f}")
@@ -45,17 +55,9 @@ def first_job_first() -> None:
 
 def local_tasks_are_passed_by_nobody() -> None:
     """A local task that computes has a turn for each turn of either job."""
-    hog = ktap.program("hog")
-    with (
-        job("first") as first,
-        job("second") as second,
-        loaded("fit", starve_ms=_STARVE_MS) as scheduler,
-        spawned(hog, "1", cpu=0) as local,
-        spawned(hog, "1", cgroup=second, cpu=0) as other,
-        spawned(hog, "1", cgroup=first, cpu=0) as one,
-    ):
-        scheduler.place_jobs([cgroup_id(first), cgroup_id(second)])
-        shares = _shares((local.pid, one.pid, other.pid))
+    with _two_jobs() as (scheduler, jobs, pids), spawned(ktap.program("hog"), "1", cpu=0) as local:
+        scheduler.place_jobs([cgroup_id(path) for path in jobs.values()])
+        shares = _shares((local.pid, *pids))
         ktap.note(f"local, first, second: {[f'{share:.2f}' for share in shares]}")
         ktap.measured(shares[0] > 0.28, f"the local task has {shares[0]:.2f}")
 
