@@ -72,6 +72,8 @@ class Queue:
         self._own: dict[str, _Entry] = {}
         self._others: Mapping[str, NodeFacts] = {}
         self._order: list[Known] = []
+        self._free: dict[str, int] = {}  # bytes that no job needs, by node
+        self._spread: set[str] = set()  # jobs of several nodes
         self._ran: set[str] = set()  # jobs that run, on any node
         self._waits: dict[str, Wait] = {}
         self._behind: dict[str, float] = {}  # jobs that went behind just now, before their nodes say so
@@ -127,6 +129,7 @@ class Queue:
             del self._own[jid]
         self._put_in_order(at)
         running, waits = fit([job.demand() for job in self._order], self._rooms())
+        self._free, self._spread = self._unclaimed(), {job.jid for job in self._order if len(job.needs) > 1}
         self._waits = {wait.jid: wait for wait in waits}
         started = 0  # behind the job that is looked at
         for known in reversed(self._order):
@@ -205,7 +208,7 @@ class Queue:
             return ""
         ahead = [job.jid for job in self._order if job.jid in self._ran]
         after = f"; after {', '.join(ahead)}" if ahead else ""
-        return self._waits[jid].why(bool(self._others)) + after + self._elsewhere(jid)
+        return self._waits[jid].why(bool(self._others)) + after + self._elsewhere(self._waits[jid])
 
     def rows(self, at: float) -> dict[str, Any]:
         """The queue for people: the room, the turn's rest, and the jobs of all nodes in their order."""
@@ -234,19 +237,21 @@ class Queue:
 
     # inside
 
-    def _elsewhere(self, jid: str) -> str:
-        """In words, where a job of one node that waits would have memory (LoadShare); empty: nowhere."""
-        job = next((job for job in self._order if job.jid == jid), None)
-        if job is None or len(job.needs) != 1:
-            return ""
+    def _unclaimed(self) -> dict[str, int]:
+        """Bytes that no job needs, by node; below 0 where jobs need more than there is."""
         free = self._rooms()
-        for other in self._order:
-            for node, need in other.needs.items():
+        for job in self._order:
+            for node, need in job.needs.items():
                 free[node] -= need
-        here, need = next(iter(job.needs.items()))
-        node, most = max(((node, size) for node, size in free.items() if node != here), key=lambda one: one[1],
-                         default=("", 0))
-        return f"; {node} has {most >> 20} MiB free" if need and most >= need else ""
+        return free
+
+    def _elsewhere(self, wait: Wait) -> str:
+        """In words, where a job of one node that waits would have memory (LoadShare); empty: nowhere."""
+        others = [(size, node) for node, size in self._free.items() if node != wait.node]
+        if not others or not wait.need or wait.jid in self._spread:
+            return ""
+        most, node = max(others)
+        return f"; {node} has {most >> 20} MiB free" if most >= wait.need else ""
 
     def _come(self, jid: str, at: float, user: str = "", program: str = "") -> _Entry:
         known = next((job for job in self._order if job.jid == jid), None)  # other nodes may hold it already
