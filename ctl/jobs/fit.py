@@ -6,8 +6,8 @@ running jobs before it. A job that does not fit waits, and later jobs may pass i
 that waits behind it may start (B-PP-8, PP-20).
 
 A job that needs more than the whole room would page without end. So others pass it, too. It begins, and runs alone,
-whatever it needs, if no other job can use its nodes, or if it was passed PASSES times: it must not wait for ever
-(B-PP-9).
+whatever it needs, if no other job can use its nodes (B-PP-9), or, which is ours, if it was passed PASSES times: it
+must not wait for ever.
 
 The rule is a function of facts, so nodes that know the same facts come to the same verdict.
 """

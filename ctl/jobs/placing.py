@@ -10,7 +10,9 @@ Each node tells the others its load with its facts (ctl/contract.py). A load ind
     free         the largest free memory, for jobs of unknown need (the memory-centric policy of LoadShare II)
 
 Nodes that differ have their index scaled by CPUs and speed (§2.2.3; the paper did not evaluate it). A job of known need
-counts as there already, and a node whose whole room is smaller is no candidate. Among equals the node that asks comes
+counts as there already (B-LS-2), and a node whose whole room is smaller is no candidate. The paper's thresholds CT are
+left out: jobs are not refused here, they wait in the queue. ML stands for U in Index_ht, too: what jobs request beyond
+what they need is not known. Among equals the node that asks comes
 first: a job starts locally unless another node is better.
 """
 

@@ -40,6 +40,13 @@ def test_indices(by: str, order: list[str]) -> None:
     assert place(NODES, "small", 1, 40, by) == order[:1]
 
 
+def test_short_memory_makes_a_node_busier() -> None:
+    """Index_ht: 1.0 * 1.3 is above 1.2, by the CPU alone the node is first."""
+    nodes = {"short": node(100, 1.0, 90), "other": node(100, 1.2)}
+    assert place(nodes, "short", 2, 40, "cpu-mem-ht") == ["other", "short"]
+    assert place(nodes, "short", 2, 40, "cpu") == ["short", "other"]
+
+
 def test_an_unknown_need_goes_where_most_memory_is_free() -> None:
     assert place(NODES, "full", 2) == ["large", "small"]
 

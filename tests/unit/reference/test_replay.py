@@ -318,3 +318,11 @@ def test_raw_records(tmp_path: Path) -> None:
 
 def test_the_kernels_names_are_the_references() -> None:
     assert (RULES, (*CAUSES, PUT_BACK)) == (RULE_NAMES, CAUSE_NAMES)
+
+
+def test_a_stolen_task_brings_its_de_from_a_cpu_with_another_mno(tmp_path: Path) -> None:
+    objects = recording("pred")
+    _exceeds_mno(objects, _busy(objects))
+    assert "above MNO" in replay(tmp_path, objects, "--show", "1000").output
+    objects.insert(0, {**objects[0], "cpu": 7, "mnol": 9, "mnod": 9})
+    assert "above MNO" not in replay(tmp_path, objects, "--show", "1000").output
