@@ -106,6 +106,9 @@ def test_a_wrong_record_changes_nothing() -> None:
                     changed(jobs=[job] * 200),
                     changed(node="node2"),
                     changed(time=time.time() - 1000),
+                    changed(load=7),
+                    changed(load=[1]),
+                    changed(load=[1, "fast", 0.0, 0.0]),
                     changed(more=1),
                 )
                 for record in records:
