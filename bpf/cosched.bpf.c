@@ -20,7 +20,8 @@
  *     CPU, and every task that it overtook is charged: the same as inserting it
  *     first and dispatching then.
  *   -> blocks, or its quantum ends, or it is seen to wait (waiting.bpf.h)
- *     -> enqueue.
+ *     -> enqueue; its quantum of this epoch used up, it waits there for the next
+ *     epoch, and then comes back through insert_RQ.
  *   A message that arrives for a queued task (on_arrival) interrupts the CPU;
  *   dispatch then lets the task rise from its place (SDCA, Monito Alg. 2).
  *
@@ -49,6 +50,8 @@
  *   With set_quantum, a quantum is Def_Q / W, and that times L for the tasks of
  *   a job while a local user is present here or on another node that holds the
  *   job (CCS Alg. 2). The agent says whether a user is present, and where.
+ *   With epochs, a task has one quantum in each epoch of its ready queue, and
+ *   waits for the next one beside the queue once that is used (epoch.bpf.h).
  *
  *   There are two contracts. contract=queue, the papers': all tasks are
  *   sched_ext tasks and stand in one ready queue. contract=class: the scheduler
@@ -166,7 +169,7 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *tctx, 
 	tctx->in_order = 1;
 	rq->tail_key = key = rq->tail_key + spacing();
 	rq->tail_tid = p->pid;
-	insert(p, rq, cpu, slice_of(p, k), key, enq_flags);
+	insert(p, rq, cpu, turn_of(p, tctx, k), key, enq_flags);
 }
 
 void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
@@ -200,7 +203,12 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 		resume(p, tctx, cpu, k, rest, quiet, enq_flags);
 	} else {
 		account(p, tctx, k, woke);
-		place(p, tctx, cpu, k, classify(p, tctx, cpu, k, woke), enq_flags);
+		if (waits_for_epoch(p, tctx, rq, cpu, k, woke)) {
+			expire(p, tctx, rq, cpu, k, enq_flags);
+		} else {
+			place(p, tctx, cpu, k, classify(p, tctx, cpu, k, woke), enq_flags);
+			end_borrowing(rq, cpu);
+		}
 	}
 out:
 	if (!woke)
@@ -222,7 +230,8 @@ __noinline bool steal(s32 cpu, s32 least)
 
 		if (!rq_of(victim)->busy)
 			continue;
-		if (scx_bpf_dsq_nr_queued(victim) >= least && scx_bpf_dsq_move_to_local(victim)) {
+		if (scx_bpf_dsq_nr_queued(victim) + scx_bpf_dsq_nr_queued(EXPIRED(victim)) >= least &&
+		    (scx_bpf_dsq_move_to_local(victim) || scx_bpf_dsq_move_to_local(EXPIRED(victim)))) {
 			stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL]++;
 			return true;
 		}
@@ -249,9 +258,11 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		renumber_queue(cpu);
 	if (rq->msg_r != rq->msg_w && handle_messages(cpu, prev))
 		return;
+	if (rq->expired)
+		roll_over(prev, cpu);
 	if (prev && any_parallel(k) && is_queued_or_runs(prev) && goes_on(prev, cpu))
 		return;
-	if (rq->ordered && may_be_quiet(k) && scx_bpf_now() - rq->asked > QUIET_PAUSE) {
+	if (rq->ordered && !rq->expired && may_be_quiet(k) && scx_bpf_now() - rq->asked > QUIET_PAUSE) {
 		if (become_quiet(cpu))
 			return;
 	} else if (rq->ordered) {
@@ -259,8 +270,10 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 			note_turn(cpu, k);
 		if (scx_bpf_dsq_move_to_local(cpu))
 			return;
-		rq->ordered = 0;
+		rq->ordered = rq->expired;
 	}
+	if ((rq->expired || has_epochs(k)) && fill_cpu(prev, cpu) && rq->expired)
+		return;
 	if (cfg.nr_cpus < 2)
 		return;
 	mark_empty(rq);
@@ -283,7 +296,7 @@ bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
 		return false;
 	tctx = seen_waiting(from, k);
 	o = tctx ? bpf_map_lookup_elem(&obs, &tid) : NULL;
-	if (tctx && o && o->socks && scx_bpf_dsq_nr_queued(cpu)) {
+	if (tctx && o && o->socks && others_wait(cpu)) {
 		exec = exec_now(from);
 		if (!is_still(tctx, o, exec, k) || ++tctx->yields < YIELDS) {
 			tctx->waiting = 0;
@@ -306,6 +319,8 @@ s32 SCX_OP(cosched_init_task, struct task_struct *p, struct scx_init_task_args *
 	tctx->fresh = 1;
 	tctx->in_order = 1;
 	tctx->exec_at_credit = p->se.sum_exec_runtime;
+	if (args->fork)
+		share_quantum(p, tctx, knobs_now());
 	job = job_of(args->cgroup);
 	join_job(tctx, job ? job : slurm_job_of(args->cgroup));
 	return 0;
@@ -315,8 +330,10 @@ void SCX_OP(cosched_exit_task, struct task_struct *p, struct scx_exit_task_args 
 {
 	struct task_ctx *tctx = ctx_of(p);
 
-	if (tctx)
+	if (tctx) {
+		return_quantum(p, tctx, knobs_now());
 		join_job(tctx, 0);
+	}
 }
 
 void SCX_OP(cosched_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
@@ -362,6 +379,8 @@ s32 SCX_OP_SLEEPABLE(cosched_init)
 
 	bpf_for(cpu, 0, n) {
 		err = scx_bpf_create_dsq(cpu, -1);
+		if (!err)
+			err = scx_bpf_create_dsq(EXPIRED(cpu), -1);
 		if (err)
 			break;
 	}

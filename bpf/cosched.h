@@ -71,6 +71,13 @@ enum flt_mode {
 	FLT_PROBABILITY,	/* fault probability (CSM eq. 3, B-CSM-1), per mille */
 };
 
+/* What a task has in each epoch of a ready queue, beside a job. */
+enum epochs {
+	EPOCHS_OFF,		/* no epochs: a quantum at each wake-up */
+	EPOCHS_TASK,		/* its quantum (CCS sec. 3.1) */
+	EPOCHS_JOBS,		/* a local task its quantum, the tasks of jobs together L of the CPU */
+};
+
 /* The state of a job, for Set_Quantum. Map "job_states", key: its cgroup id. No entry: JOB_FREE. */
 enum job_state {
 	JOB_FREE,
@@ -126,7 +133,8 @@ struct knobs {
 	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
 	unsigned long long	spin_ns;	/* CPU time without a message after which a task that polls waits, 0: never */
 	unsigned int		starve_ms;	/* RULE_PRIO, RULE_ORDER: how long others may have the CPU for themselves */
-	unsigned int		pad;
+	unsigned int		epochs;		/* enum epochs: what a task has in each epoch of a ready queue */
+	unsigned long long	epoch_ns;	/* the longest epoch */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */
@@ -247,8 +255,8 @@ struct snapshot {
 	unsigned int		nr;		/* tasks in queue[] */
 	unsigned int		nr_queued;	/* tasks in the ready queue */
 	unsigned int		nr_direct;	/* tasks waiting in the CPU's local DSQ: no order but arrival */
+	unsigned int		nr_expired;	/* tasks that wait for the next epoch */
 	unsigned int		running;	/* .curr holds a task of ours */
-	unsigned int		pad;
 	struct trace_task	curr;
 	struct trace_task	queue[MAX_TRACE];
 };
@@ -307,6 +315,9 @@ struct exit_record {
 	X(GAP, gaps, "key gaps exhausted")				\
 	X(RENUMBER, renumbers, "ready queues renumbered")		\
 	X(WAIT, waits, "quanta given up by tasks that poll for a message")	\
+	X(EXPIRE, expirations, "tasks that used their quantum and waited for the next epoch") \
+	X(EPOCH, epochs, "epochs that ended while a task waited for the next one") \
+	X(EPOCH_LONG, epochs_long, "of these, ended by epoch_ms before all quanta were used") \
 	X(STEAL, steals, "tasks taken by an idle CPU")			\
 	X(STEAL_BOUNDED, steals_bounded, "searches for a task that ended before all CPUs were asked") \
 	X(DIRECT, directs, "tasks sent straight to a CPU, no queue")	\

@@ -77,20 +77,15 @@ static __always_inline enum insert_plan make_plan(struct task_struct *p, struct 
 	return plan;
 }
 
-/* insert_RQ for everything but the plain append of a local task. */
-__noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
-			 s32 cpu, u32 cause, u64 enq_flags)
+/* insert_RQ: where does the task go whose values prepare() has taken? The key is w->key. */
+static __always_inline enum insert_plan find_place(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
+						   u32 cause)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
-	struct placing *w;
-	enum insert_plan plan;
-	bool preempt = false;
+	struct placing *w = &rq->w;
+	enum insert_plan plan = make_plan(p, w, rq, cpu, k);
 
-	if (k->trace)
-		record_begin(cpu, 0);
-	w = prepare(p, tctx, cpu, cause, k, false);
-	plan = make_plan(p, w, rq, cpu, k);
 	tctx->in_order = plan != PLAN_TOP && cause != CAUSE_CREDIT;
 	if (plan == PLAN_TOP) {
 		place_head(rq, w, cpu);
@@ -109,11 +104,28 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (cause == CAUSE_CREDIT)
 		note_credit(rq, w);
 	count_insertion(w, stats_of(cpu, k->rule), plan);
+	return plan;
+}
+
+/* insert_RQ for everything but the plain append of a local task. */
+__noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
+			 s32 cpu, u32 cause, u64 enq_flags)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
+	struct placing *w;
+	enum insert_plan plan;
+	bool preempt = false;
+
+	if (k->trace)
+		record_begin(cpu, 0);
+	w = prepare(p, tctx, cpu, cause, k, false);
+	plan = find_place(p, tctx, cpu, cause);
 	if (cause != CAUSE_EXPIRE && (w->head || (cause == CAUSE_CREDIT && !credit_walks(k->rule))))
 		preempt = displace_running(p, tctx, cpu, plan != PLAN_TOP);
 
 	note_key(rq, w->tid, w->key);
-	insert(p, rq, cpu, slice_of(p, k), w->key, enq_flags);
+	insert(p, rq, cpu, turn_of(p, tctx, k), w->key, enq_flags);
 	if (preempt)
 		interrupt(cpu);
 	if (k->trace)
@@ -200,7 +212,7 @@ __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx
 	count_insertion(w, stats_of(cpu, k->rule), plan);
 	tctx->de = 0;
 	tctx->in_order = plan == PLAN_WALK;
-	scx_bpf_task_set_slice(prev, slice_of(prev, k));
+	scx_bpf_task_set_slice(prev, turn_of(prev, tctx, k));
 	if (k->trace)
 		record_end(cpu, false);
 	return 1;

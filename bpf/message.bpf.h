@@ -12,8 +12,7 @@
 #ifndef MESSAGE_BPF_H
 #define MESSAGE_BPF_H
 
-#include "insert.bpf.h"
-#include "waiting.bpf.h"
+#include "epoch.bpf.h"
 
 #define MESSAGE_LOOKS	8	/* what a message costs beside its walk, in looks at a task */
 
@@ -71,26 +70,36 @@ __noinline int reinsert(u32 tid, s32 cpu)
 	struct task_struct *p = bpf_task_from_pid(tid);
 	struct task_ctx *tctx;
 	int preempt = 0;
+	bool waited;
 
 	if (!p)
 		return 0;
 	tctx = ctx_of(p);
 	if (tctx) {
+		waited = tctx->waiting;
 		tctx->msg_pending = 0;
 		tctx->waiting = 0;
-		if (in_ready_queue(p) && scx_bpf_task_cpu(p) == cpu && is_parallel(tctx, knobs_of(rq_of(cpu))))
-			preempt = rise(p, tctx, cpu);
+		if (scx_bpf_task_cpu(p) == cpu && is_parallel(tctx, knobs_of(rq_of(cpu)))) {
+			if (in_ready_queue(p))
+				preempt = rise(p, tctx, cpu);
+			else if (waited && in_expired(p, cpu))
+				preempt = come_back(p, tctx, cpu, CAUSE_WAKE);
+		}
 	}
 	bpf_task_release(p);
 	return preempt;
 }
 
 /* The rest of @prev's quantum, ns, if a message took it off the CPU; else 0. */
-static __always_inline u64 rest_of_interrupted(const struct rq_ctx *rq, const struct task_struct *prev)
+static __always_inline u64 rest_of_interrupted(const struct rq_ctx *rq, struct task_struct *prev)
 {
+	struct task_ctx *tctx;
 	s64 rest;
 
 	if (!prev || !is_queued_or_runs(prev) || rq->rest_tid != prev->pid)
+		return 0;
+	tctx = rq->lent ? ctx_of(prev) : NULL;
+	if (tctx && tctx->borrows)
 		return 0;
 	rest = rq->quantum_end - prev->se.sum_exec_runtime;
 	return rest > 0 ? rest : 0;
@@ -168,7 +177,10 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	if (!p)
 		return 0;
 	tctx = ctx_of(p);
-	if (!tctx || !is_parallel(tctx, k) || !in_ready_queue(p) || tctx->msg_pending)
+	if (!tctx || !is_parallel(tctx, k) || tctx->msg_pending)
+		goto out;
+	cpu = scx_bpf_task_cpu(p);
+	if (!in_ready_queue(p) && !(tctx->waiting && in_expired(p, cpu)))
 		goto out;
 	/*
 	 * spin-block wakes blocked tasks and leaves ready ones in place (Monito
@@ -178,7 +190,6 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	    !(rule_has(k->rule, R_POLLERS_WAIT) && was_polling(p, tctx)))
 		goto out;
 	tctx->msg_pending = 1;
-	cpu = scx_bpf_task_cpu(p);
 	rq = rq_of(cpu);
 	slot = __sync_fetch_and_add(&rq->msg_w, 1);
 	rq->msg_tid[slot & (MSG_SLOTS - 1)] = tid;

@@ -275,6 +275,7 @@ int snapshot(struct { u32 cpu; u32 pad; } *ctx)
 	record_queue(snap.queue, &snap.nr_queued, cpu, k);
 	snap.nr = snap.nr_queued < MAX_TRACE ? snap.nr_queued : MAX_TRACE;
 	snap.nr_direct = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
+	snap.nr_expired = scx_bpf_dsq_nr_queued(EXPIRED(cpu));
 	snap.running = 0;
 	curr = scx_bpf_cpu_curr(cpu);
 	if (curr && is_queued_or_runs(curr)) {

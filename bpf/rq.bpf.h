@@ -62,9 +62,22 @@ struct rq_ctx {
 	u64	asked;		/* when an idle CPU last had tasks moved to where it can take them */
 	u64	local_until;	/* R_BY_CLASS: when the last turn of a local task ended, or will */
 	u64	streak;		/* since when only tops and credits ran, 0: they do not */
+	u64	epoch_began;
+	u64	epoch_sum;	/* quanta of the tasks seen in this epoch: its length if all run */
+	u64	local_ns;	/* CPU time of local tasks in this epoch, as far as it is settled, */
+	u64	local_was;	/* and in the last ones, mean */
+	u32	jobs_now;	/* tasks of jobs seen in this epoch, */
+	u32	jobs_was;	/* and in the last one */
+	u32	epoch;		/* its number */
+	u32	lent;		/* a task may run that has used its quantum */
+	u32	expired;	/* there may be tasks that wait for the next epoch, */
+	u32	returning;	/* and the first of them, so many, come back now */
 	u32	msg_tid[MSG_SLOTS];
 	struct placing w;
 };
+
+/* Another DSQ: the tasks of @cpu that wait for the next epoch, first come, first served. */
+#define EXPIRED(cpu)	(MAX_CPUS + (cpu))
 
 static struct rq_ctx rqs[MAX_CPUS];
 static u32 nr_busy;		/* CPUs whose ready queue was seen non-empty */
@@ -100,6 +113,12 @@ static __always_inline const struct knobs *knobs_of(const struct rq_ctx *rq)
 static __always_inline bool may_raise_irq_work(void)
 {
 	return !rq_of(bpf_get_smp_processor_id())->inactive;
+}
+
+/* Do other tasks wait for @cpu? */
+static __always_inline bool others_wait(s32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(cpu) || (rq_of(cpu)->expired && scx_bpf_dsq_nr_queued(EXPIRED(cpu)));
 }
 
 static __always_inline void mark_busy(struct rq_ctx *rq)

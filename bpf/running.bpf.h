@@ -27,7 +27,10 @@ static __always_inline bool is_ahead_of_all(const struct task_struct *p, const s
 			((p->flags & PF_KTHREAD) && any_parallel(k) && rule_has(k->rule, R_BY_CLASS)));
 }
 
-/* RQ[0] of @cpu: our task that runs there and is not on its way out, else NULL. */
+/*
+ * RQ[0] of @cpu: our task that runs there and is not on its way out, else NULL. A task
+ * that used its quantum and runs because the CPU would idle is none: all go before it.
+ */
 static __always_inline struct task_struct *running_on(s32 cpu, struct task_ctx **cctx)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
@@ -36,7 +39,7 @@ static __always_inline struct task_struct *running_on(s32 cpu, struct task_ctx *
 	    is_ahead_of_all(curr, knobs_of(rq_of(cpu)), true))
 		return NULL;
 	*cctx = ctx_of(curr);
-	if (!*cctx || rq_of(cpu)->resume_tid == curr->pid)
+	if (!*cctx || rq_of(cpu)->resume_tid == curr->pid || (*cctx)->borrows)
 		return NULL;
 	return curr;
 }

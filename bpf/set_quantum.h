@@ -11,8 +11,18 @@
  * L counts once, however many users there are (B-CCS-14). A quantum is never 0:
  * to stop a job is the freezer's work (B-CCS-8).
  *
+ * A task has one quantum in an epoch. Half of what it has left at the end of the
+ * epoch is added to the next, as in Linux 2.4 (CCS sec. 3.1, B-CCS-31):
+ *
+ *	left := left / 2 + Quantum(T)
+ *
+ * Alg. 2 gives m tasks of jobs m * L / (m * L + n) of a CPU beside n local tasks,
+ * more than L (B-CCS-15). Where L is to be the part that all tasks of jobs have
+ * together, their quanta follow from what local tasks used in the last epoch.
+ *
  * Example: Def_Q 20 ms, W = 0.5, L = 0.25: a local task has 40 ms, a task of a
- * job beside a local user 10 ms.
+ * job beside a local user 10 ms. Two tasks of jobs beside one local task that used
+ * 40 ms have, together, 40 * 0.25 / 0.75 = 13.3 ms, and 6.7 ms each.
  */
 #ifndef SET_QUANTUM_H
 #define SET_QUANTUM_H
@@ -36,6 +46,41 @@ IRQ_INLINE unsigned long long set_quantum(unsigned long long def_q, unsigned int
 		return q;
 	q = q * share_l >> MES_SHIFT;
 	return q < MIN_SLICE_NS ? MIN_SLICE_NS : q;
+}
+
+#define DEBT_MAX	4	/* quanta */
+#define DEBT_MAX_NS	8000000	/* and two ticks of 250 Hz: a task that ran on for longer owes no more */
+
+/*
+ * What a task has of an epoch, ns, that had @left of the last one. Below 0: the
+ * kernel ends quanta at ticks, so a task ran on, which is taken off whole.
+ */
+IRQ_INLINE long long next_quantum(long long left, unsigned long long quantum)
+{
+	long long q = quantum, next;
+
+	if (left < -DEBT_MAX * q - DEBT_MAX_NS)
+		left = -DEBT_MAX * q - DEBT_MAX_NS;
+	next = (left > 0 ? left / 2 : left) + q;
+	return next < 2 * q ? next : 2 * q;
+}
+
+/*
+ * The quantum of each of @jobs tasks of jobs, ns, where these have L together:
+ * @local_ns is the CPU time of local tasks in the last epoch. At most @most, also
+ * where no local task ran. It may be less than a task can run at a time: then the
+ * task runs in some epochs only.
+ */
+IRQ_INLINE unsigned long long shared_quantum(unsigned long long local_ns, unsigned int share_l,
+					     unsigned int jobs, unsigned long long most)
+{
+	const unsigned long long one = 1ULL << MES_SHIFT;
+	unsigned long long q;
+
+	if (!local_ns || share_l >= one)
+		return most;
+	q = local_ns * share_l / ((one - share_l) * (jobs ? jobs : 1));
+	return q < most ? q : most;
 }
 
 #endif /* SET_QUANTUM_H */

@@ -26,6 +26,12 @@ struct task_ctx {
 	u64	poll_since;	/* when this spell of polling began, */
 	u64	polled;		/* and when it polled last */
 	u32	polls;		/* in this spell */
+	s64	left;		/* of its quantum in the epoch that it knows, ns, */
+	u64	exec_at_left;	/* when its CPU time was this; */
+	u32	epoch;		/* that epoch, */
+	s32	epoch_cpu;	/* of this CPU's ready queue, */
+	u32	epoch_jobs;	/* in this job epoch */
+	u8	borrows;	/* it runs, with its quantum used, because nobody else wants the CPU */
 };
 
 struct {

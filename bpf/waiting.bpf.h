@@ -115,6 +115,8 @@ __noinline int goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 		return 0;
 	if (has_given_up(prev, tctx))
 		return 0;
+	if (has_epochs(k) && settle_quantum(prev, tctx, cpu) < (s64)MIN_SLICE_NS)
+		return 0;
 	begin_turn(tctx);
 	return rises_on_expiry(k->rule) && keeps_cpu(prev, tctx, cpu);
 }
@@ -196,7 +198,7 @@ static __always_inline void end_polling(void)
 		tctx->poll_since = exec;
 		tctx->polls = 0;
 	}
-	if (tctx->waiting && scx_bpf_dsq_nr_queued(cpu))
+	if (tctx->waiting && others_wait(cpu))
 		take_cpu_soon(cpu, tid);
 }
 

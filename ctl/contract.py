@@ -262,6 +262,7 @@ class Cpu(TypedDict):
     running: Task | None  # None: idle, or a task of another scheduling class
     queue: list[Task]  # head first, at most MAX_TRACE
     nr_queued: int  # tasks really queued, >= len(queue)
+    nr_expired: int  # tasks that used their quantum and wait for the next epoch, in no order but arrival
 
 
 class Modes(TypedDict):

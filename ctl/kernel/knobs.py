@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ctl.kernel import layout
-from ctl.policy import KNOBS, Knob, Value, find_policy, is_on
+from ctl.policy import KNOBS, Knob, Value, epochs, find_policy, is_on
 from ctl.policy.values import shown
 
 __all__ = ["decode", "encode"]
@@ -43,7 +43,7 @@ def _from_field(knob: Knob, field: int) -> Value:
 
 
 def encode(values: Mapping[str, Value], policy: str | None = None) -> dict[str, int]:
-    """Fields of struct knobs for these (checked) knob values; with `rule` and `set_quantum` if a policy is named.
+    """Fields of struct knobs for these (checked) knob values; with those that a policy decides if one is named.
 
     Knobs that are not fields (watchdog_ms) are left out.
 
@@ -53,7 +53,11 @@ def encode(values: Mapping[str, Value], policy: str | None = None) -> dict[str, 
     fields = {}
     if policy is not None:
         row = find_policy(policy)
-        fields = {"rule": layout.RULES[row.rule], "set_quantum": int(is_on(row, "quantum", values))}
+        fields = {
+            "rule": layout.RULES[row.rule],
+            "set_quantum": int(is_on(row, "quantum", values)),
+            "epochs": layout.EPOCHS[epochs(row, values)],
+        }
     for name, value in values.items():
         for field in KNOBS[name].fields:
             fields[field] = _to_field(KNOBS[name], value)

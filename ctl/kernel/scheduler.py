@@ -200,7 +200,7 @@ class Scheduler:
         return {stat.name: sum(column) for stat, column in zip(STATS, zip(*rows, strict=True), strict=True)}
 
     def snapshot(self, cpu: int) -> dict[str, Any]:
-        """One CPU's ready queue now: {"cpu", "queued", "queue": [T...], "running": T|None, "truncated"}."""
+        """One CPU's ready queue now: {"cpu", "queued", "expired", "queue": [T...], "running": T|None, "truncated"}."""
         with self._loaded() as opened:
             result = opened.programs["snapshot"].run(cpu.to_bytes(4, "little") + bytes(4))
             if result < 0:
@@ -209,6 +209,7 @@ class Scheduler:
             return {
                 "cpu": cpu,
                 "queued": snap.nr_queued,
+                "expired": snap.nr_expired,
                 "queue": [task_json(snap.queue[i]) for i in range(snap.nr)],
                 "running": task_json(snap.curr) if snap.running else None,
                 "truncated": snap.nr < snap.nr_queued,

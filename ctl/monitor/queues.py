@@ -75,6 +75,8 @@ def _list(pen: Pen, cpu: Cpu, width: int, height: int) -> list[Text]:
     """One CPU: a header, the running task, the ready queue head first."""
     columns = _columns(pen, width)
     queued = f"CPU {cpu['cpu']} {pen.glyphs.dot} {cpu['nr_queued']} queued"
+    if cpu["nr_expired"]:
+        queued += f", {cpu['nr_expired']} expired"
     named = sum(c.width + 1 for c in columns if c.title in ("", "job", "command", "tid")) - 1
     numbers = [c for c in columns if c.title not in ("", "job", "command", "tid")]
     header = Text(fit(queued, named) + " ", HEAD)

@@ -169,6 +169,7 @@ class Report:
             "running": self._with_jid(running) if running else None,
             "queue": [self._with_jid(task) for task in snap["queue"]],
             "nr_queued": snap["queued"],
+            "nr_expired": snap["expired"],
         }
 
     def _with_jid(self, task: dict[str, Any]) -> views.Task:

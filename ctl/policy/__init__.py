@@ -12,6 +12,7 @@ from ctl.policy.policies import (
     Policy,
     check_contract,
     contracts,
+    epochs,
     find_policy,
     is_on,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "check_contract",
     "contracts",
     "defaults",
+    "epochs",
     "find_knob",
     "find_policy",
     "is_on",

@@ -13,7 +13,7 @@ __all__ = ["AGENT_FIELDS", "KNOBS", "Knob", "Value", "defaults", "find_knob"]
 Value = int | float | str | None
 """A knob's value: an int, a number, or one of its words. None: `mno` if mnol and mnod differ."""
 
-AGENT_FIELDS = ("rule", "overloaded", "trace", "set_quantum", "local_user", "slowed_jobs", "stretch")
+AGENT_FIELDS = ("rule", "overloaded", "trace", "set_quantum", "local_user", "slowed_jobs", "stretch", "epochs")
 """Fields of struct knobs that no knob sets: the policy's rule, the agent's verdicts, a reader of decisions."""
 
 @dataclass(frozen=True)
@@ -107,8 +107,14 @@ _KNOBS = (
          "Monito §5.2", unit="ms", low=1, high=10000),
     Knob("slot_stop_ms", "integer", 10, "slots: how long jobs are stopped after each run",
          "Monito §5.2", unit="ms", low=1, high=10000),
-    Knob("epoch_ms", "integer", 1000, "length of an epoch; at its end shares are measured and Set_Memory decides",
-         "CCS §3.1, B-CCS-17", unit="ms", low=100, high=60000),
+    Knob("epochs", "choice", "policy",
+         "what a task has in an epoch of a ready queue before it waits for the next one; task: its quantum; jobs: the "
+         "same, and the tasks of jobs together have L of the CPU; off: a quantum at each wake-up; `policy`: task, where "
+         "Set_Quantum is on and contract=queue, else off",
+         "CCS §3.1, B-CCS-15, B-CCS-31", choices=("policy", "task", "jobs", "off")),
+    Knob("epoch_ms", "integer", 1000,
+         "longest epoch of a ready queue; also how often shares are measured and Set_Memory decides",
+         "CCS §3.1, B-CCS-17", unit="ms", low=100, high=60000, fields=("epoch_ns",), encoding="ms"),
     Knob("mpl", "integer", 0, "Set_Memory: jobs that the fastest node runs at once (others: times W); 0: no limit",
          "CCS eq. 4, B-CCS-22", unit="jobs", high=1000),
     Knob("speed", "number", 0, "this node's speed, from which W among the nodes of a cluster follows; 0: as measured",

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from ctl.errors import USAGE, CoschedError
 from ctl.policy.knobs import Value
 
-__all__ = ["DEFAULT_POLICY", "MODULES", "POLICIES", "Policy", "check_contract", "contracts", "find_policy", "is_on"]
+__all__ = [
+    "DEFAULT_POLICY",
+    "MODULES",
+    "POLICIES",
+    "Policy",
+    "check_contract",
+    "contracts",
+    "epochs",
+    "find_policy",
+    "is_on",
+]
 
 DEFAULT_POLICY = "csm"
 
@@ -184,3 +194,18 @@ def is_on(policy: Policy, module: str, values: Mapping[str, Value]) -> bool:
     """
     word = values.get(module, "policy")
     return policy.has(module) if word == "policy" else word == "on"
+
+
+def epochs(policy: Policy, values: Mapping[str, Value]) -> str:
+    """What a task has in an epoch of a ready queue: the word of the knob `epochs`, `policy` resolved.
+
+    Set_Quantum bounds a share only where a task that blocks has no new quantum before the epoch ends. Under
+    contract=class the kernel's deadline server bounds the share.
+
+    >>> epochs(POLICIES["ccs"], {"contract": "queue"}), epochs(POLICIES["ccs"], {"contract": "class"})
+    ('task', 'off')
+    """
+    word = str(values.get("epochs", "policy"))
+    if word != "policy":
+        return word
+    return "task" if is_on(policy, "quantum", values) and values.get("contract") == "queue" else "off"

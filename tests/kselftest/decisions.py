@@ -25,6 +25,7 @@ from ctl.kernel.scheduler import Scheduler
 from ctl.kernel.sensors import Sensors
 from tests.kselftest import ktap
 
+_IN_EPOCHS = ("ccs", "fifo")  # rules of policies with Set_Quantum
 _OBJECT = Path(os.environ.get("COSCHED_BPF_DIR", "/usr/lib/cosched")) / "cosched.bpf.o"
 _LONGEST_US = "500"  # the longest computation of a rank between messages: most time goes to decisions
 _SEED_KNOBS = ({"mnol": 2, "mnod": 2}, {"mnol": 1, "mnod": 3}, {"mnol": 4, "mnod": 2, "walk_max": 2})
@@ -69,7 +70,8 @@ def record(scheduler: Scheduler, groups: JobCgroups, rule: str, out: Path, secon
     """Record one rule under stress; returns the numbers of written and lost records."""
     jobs = {jid: groups.create(jid) for jid in ("mix0", "mix1")}
     mix = ktap.program("mix")
-    scheduler.write_knobs(rule=layout.RULES[rule], trace=1)
+    epochs = int(rule in _IN_EPOCHS)
+    scheduler.write_knobs(rule=layout.RULES[rule], trace=1, epochs=epochs, set_quantum=epochs, local_user=epochs)
     stop, counts = threading.Event(), {"records": 0, "lost": 0}
     path = out / f"{rule}-{os.cpu_count()}.bin"
     reader = threading.Thread(target=_drain, args=(scheduler, path, stop, counts))

@@ -34,10 +34,9 @@ static void assign_quanta(struct sim *s, struct node *n, int user)
 	for (uint32_t i = n->tasks; i != NIL; i = s->tasks[i].neighbour) {
 		struct task *t = &s->tasks[i];
 		uint64_t quantum = quantum_of(&s->par, n->weight, user, parallel(t), t->contract);
-		uint64_t counter = t->counter / 2 + quantum;
 
 		t->quantum = quantum;
-		t->counter = !quantum ? 0 : counter < 2 * quantum ? counter : 2 * quantum;
+		t->counter = quantum ? (uint64_t)next_quantum((long long)t->counter, quantum) : 0;
 		if (t->held != !quantum)
 			set_held(s, n, i, !quantum);
 	}

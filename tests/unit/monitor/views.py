@@ -27,12 +27,15 @@ def task(tid: int, comm: str = "rank", jid: str | None = "large", de: int = 0, *
     return made
 
 
-def queue_of(cpu: int, tasks: list[Task], running: Task | None = None, queued: int | None = None) -> Cpu:
+def queue_of(
+    cpu: int, tasks: list[Task], running: Task | None = None, queued: int | None = None, expired: int = 0
+) -> Cpu:
     return {
         "cpu": cpu,
         "running": running,
         "queue": tasks,
         "nr_queued": len(tasks) if queued is None else queued,
+        "nr_expired": expired,
     }
 
 

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Epochs: a task has one quantum in each, however often it blocks, so Set_Quantum bounds the share of jobs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from ctl.kernel.scheduler import Scheduler
+from tests.kselftest import ktap
+from tests.kselftest.node import job, loaded, spawned
+
+_L = 0.25
+_SECONDS = ktap.at_length(8.0, 3.0)
+_MOST_OFF = ktap.at_length(0.03, 0.08)  # the shorter form runs on hosts that are busy: ticks get lost
+_BUSY = ("1000000", "1")  # blocks: computes for 1 s, sleeps 1 us
+_OFTEN = ("9900", "100")  # blocks a hundred times a second
+
+
+def _cpu_ns(cgroup: Path) -> int:
+    """CPU time of all tasks of a cgroup so far."""
+    lines = dict(line.split() for line in (cgroup / "cpu.stat").read_text().splitlines())
+    return int(lines["usage_usec"]) * 1000
+
+
+def _share(jobs: int, locals_: int, kinds: tuple[tuple[str, str], tuple[str, str]]) -> float:
+    """The share of CPU 0 that tasks of a job get together beside local ones. kinds: how both compute and block."""
+    blocks = ktap.program("blocks")
+    with job("j") as parallel, ExitStack() as stack:
+        # a cgroup beside those of jobs counts the local tasks
+        local = Path("/sys/fs/cgroup/epochs-local")
+        local.mkdir(exist_ok=True)
+        stack.callback(lambda: ktap.until(lambda: _removed(local), "the cgroup of local tasks is empty"))
+        stack.enter_context(spawned(blocks, str(jobs), *kinds[0], cgroup=parallel, cpu=0))
+        stack.enter_context(spawned(blocks, str(locals_), *kinds[1], cgroup=local, cpu=0))
+        time.sleep(1)
+        before = _cpu_ns(parallel), _cpu_ns(local)
+        time.sleep(_SECONDS)
+        got = [_cpu_ns(cgroup) - was for cgroup, was in zip((parallel, local), before, strict=True)]
+    return got[0] / sum(got)
+
+
+def _removed(cgroup: Path) -> bool:
+    (cgroup / "cgroup.kill").write_text("1")
+    try:
+        cgroup.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _shares(scheduler: Scheduler, wanted: str, kinds: tuple[tuple[str, str], tuple[str, str]]) -> None:
+    """Shares with 1 to 8 tasks of either kind. wanted: "task": as Alg. 2 sets it; "jobs": L."""
+    for jobs, locals_ in ktap.cases(((8, 1), (1, 1), (4, 1), (1, 4), (1, 8), (8, 8)), 1):
+        expected = _L if wanted == "jobs" else jobs * _L / (jobs * _L + locals_)
+        got = _share(jobs, locals_, kinds)
+        ktap.note(f"{jobs} to {locals_}: {got:.3f}, set {expected:.3f}")
+        ktap.measured(abs(got - expected) < _MOST_OFF, f"{jobs} to {locals_}: {got:.3f} of the CPU, {expected:.3f} set")
+    assert scheduler.stats()["expirations"] > 0
+
+
+def tasks_that_compute() -> None:
+    """Of tasks that compute, each task of a job has L of what a local task has."""
+    with loaded("zhang", share_l=_L) as scheduler:
+        scheduler.adjust(local_user=1)
+        _shares(scheduler, "task", (_BUSY, _BUSY))
+
+
+def tasks_that_block() -> None:
+    """Of tasks that block 100 times a second, each task of a job has L of what a local task has."""
+    with loaded("zhang", share_l=_L) as scheduler:
+        scheduler.adjust(local_user=1)
+        _shares(scheduler, "task", (_OFTEN, _BUSY))
+        _shares(scheduler, "task", (_OFTEN, _OFTEN))
+
+
+def jobs_together() -> None:
+    """With epochs=jobs, the tasks of jobs together have L of the CPU, however many they are."""
+    with loaded("zhang", share_l=_L, epochs="jobs") as scheduler:
+        scheduler.adjust(local_user=1)
+        _shares(scheduler, "jobs", (_BUSY, _BUSY))
+        _shares(scheduler, "jobs", (_OFTEN, _BUSY))
+
+
+def children_share_a_quantum() -> None:
+    """A program that forks without end has one quantum in an epoch for all of its children."""
+    forks = ktap.program("forks")
+    with loaded("zhang", share_l=_L) as scheduler, job("j") as parallel:
+        scheduler.adjust(local_user=1)
+        with (
+            spawned(ktap.program("blocks"), "1", *_BUSY, cgroup=parallel, cpu=0),
+            spawned(forks, "2000", cpu=0),
+        ):
+            time.sleep(1)
+            before = _cpu_ns(parallel)
+            time.sleep(_SECONDS)
+            got = (_cpu_ns(parallel) - before) / _SECONDS / 1e9
+    ktap.note(f"a job's task beside a program that forks: {got:.2f}")
+    ktap.measured(0.12 < got < 0.35, f"a job's task has {got:.3f} of the CPU beside a program that forks, 0.2 are set")
+
+
+def nothing_waits_without_a_job() -> None:
+    """When the last job goes, the tasks that waited for an epoch are in the ready queue again."""
+    hog = ktap.program("hog")
+    with loaded("zhang", share_l=_L) as scheduler:
+        scheduler.adjust(local_user=1)
+        with ExitStack() as stack:
+            for _ in range(4):
+                stack.enter_context(spawned(hog, "1", cpu=0))
+            with job("j") as parallel, spawned(hog, "1", cgroup=parallel, cpu=0):
+                ktap.until(lambda: scheduler.snapshot(0)["expired"] > 2, "hogs wait for the next epoch")
+            ktap.until(lambda: not scheduler.snapshot(0)["expired"], "no task waits for an epoch")
+            epochs = scheduler.stats()["epochs"]
+            time.sleep(0.5)
+            ktap.expect(scheduler.stats()["epochs"], epochs, "epochs that end without a job")
+
+
+if __name__ == "__main__":
+    ktap.run(tasks_that_compute, tasks_that_block, jobs_together, children_share_a_quantum, nothing_waits_without_a_job)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The quantum of an epoch: the native text against the plain reference, and what follows from it for shares."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ctl.native import library
+from tests.reference import epochs
+
+_MS = 1_000_000
+_native = library("set_quantum")
+_QUANTA = st.integers(1, 4000 * _MS)
+
+
+@settings(max_examples=1000)
+@given(st.integers(-100_000 * _MS, 100_000 * _MS), _QUANTA)
+def test_the_next_quantum_is_the_reference_s(left: int, quantum: int) -> None:
+    assert _native.next_quantum(left, quantum) == epochs.next_quantum(left, quantum)
+
+
+@settings(max_examples=1000)
+@given(st.integers(0, 60_000 * _MS), st.integers(0, 1024), st.integers(0, 5000), _QUANTA)
+def test_the_shared_quantum_is_the_reference_s(local_ns: int, share: int, jobs: int, most: int) -> None:
+    got = _native.shared_quantum(local_ns, share, jobs, most)
+    assert abs(got - epochs.shared_quantum(local_ns, share / 1024, jobs, most)) <= 1
+
+
+@given(_QUANTA, st.integers(0, 40))
+def test_a_task_that_sleeps_never_has_more_than_two_quanta(quantum: int, missed: int) -> None:
+    left = 0
+    for _ in range(missed):
+        left = _native.next_quantum(left, quantum)
+        assert 0 < left <= 2 * quantum
+    if missed >= 8:
+        assert left > 1.98 * quantum - missed  # what the halving rounds off
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 8 * _MS), min_size=50, max_size=200), st.integers(4 * _MS, 100 * _MS))
+def test_a_task_that_runs_on_to_the_tick_uses_its_quantum_in_the_mean(late: list[int], quantum: int) -> None:
+    """Each turn ends up to two ticks late. A task without quantum does not run."""
+    left = used = 0
+    for more in late:
+        left = _native.next_quantum(left, quantum)
+        if left > 0:
+            used += left + more
+            left = -more
+    assert abs(used - quantum * len(late)) <= quantum + 8 * _MS
+
+
+@given(st.floats(0.01, 0.9), st.integers(1, 16), st.integers(1, 400 * _MS))
+def test_tasks_that_share_have_l_together(share: float, jobs: int, local_ns: int) -> None:
+    fixed = round(share * 1024)
+    together = jobs * _native.shared_quantum(local_ns, fixed, jobs, 1 << 62)
+    expected = local_ns * fixed / (1024 - fixed)
+    assert expected - jobs <= together <= expected + 1
