@@ -109,8 +109,8 @@ _KNOBS = (
          "Monito §5.2", unit="ms", low=1, high=10000),
     Knob("epochs", "choice", "policy",
          "what a task has in an epoch of a ready queue before it waits for the next one; task: its quantum; jobs: the "
-         "same, and the tasks of jobs together have L of the CPU; off: a quantum at each wake-up; `policy`: task, where "
-         "Set_Quantum is on and contract=queue, else off",
+         "same, and the tasks of jobs together have L of the CPU; off: a quantum at each wake-up; `policy`: task where "
+         "Set_Quantum is on under contract=queue, else off",
          "CCS §3.1, B-CCS-15, B-CCS-31", choices=("policy", "task", "jobs", "off")),
     Knob("epoch_ms", "integer", 1000,
          "longest epoch of a ready queue; also how often shares are measured and Set_Memory decides",
