@@ -10,7 +10,10 @@
 #include "by_class.bpf.h"
 #include "credit.bpf.h"
 
-/* Not static: the verifier looks at such a function once instead of at each call. */
+/*
+ * Not static: the verifier looks at such a function once instead of at each call.
+ * Returns how many messages were ever queued by and for the thread, low bits.
+ */
 __noinline int fill_obs(struct rq_task *t, u32 tid)
 {
 	struct obs *o = bpf_map_lookup_elem(&obs, &tid);
@@ -20,7 +23,7 @@ __noinline int fill_obs(struct rq_task *t, u32 tid)
 	t->rec = obs_rec(o);
 	t->com = obs_com(o);
 	t->flt = obs_flt(o, bpf_ktime_get_ns());
-	return 0;
+	return o->arrived + o->sent;
 }
 
 /*
@@ -53,11 +56,13 @@ __noinline int may_pass(const struct insert_env *env, const struct rq_task *q,
 	return may_overtake(env, q, h);
 }
 
-/* The values of a task that insert_RQ compares, as of now. */
-static __always_inline void fill_task(struct rq_task *t, const struct task_struct *p,
+/* The values of a task that insert_RQ compares, as of now. Returns what fill_obs() does. */
+static __always_inline u32 fill_task(struct rq_task *t, const struct task_struct *p,
 				      const struct task_ctx *tctx, const struct knobs *k,
 				      bool with_obs)
 {
+	u32 flow;
+
 	t->flags = is_parallel(tctx, k) ? TASK_PARALLEL : 0;
 	if (tctx->waiting)
 		t->flags |= TASK_WAITING;
@@ -70,10 +75,11 @@ static __always_inline void fill_task(struct rq_task *t, const struct task_struc
 	t->com = t->rec = t->flt = 0;
 	t->cpu_ns = p->se.sum_exec_runtime;
 	if (!with_obs)
-		return;
-	fill_obs(t, p->pid);
+		return 0;
+	flow = fill_obs(t, p->pid);
 	if (k->flt == FLT_PROBABILITY)
 		t->flt = fault_probability(p);
+	return flow;
 }
 
 /* Does p have a mes of its own? While it waits for a message, mes stays as it is. */
@@ -82,17 +88,27 @@ static __always_inline bool has_mes(const struct task_ctx *tctx, const struct kn
 	return (tctx->job || k->classify == CLASSIFY_MES) && !tctx->waiting;
 }
 
+/* The messages that count for mes: @com are queued now; @flow were ever queued, which begins anew with the sensor. */
+static __always_inline u32 c_mes(const struct task_ctx *tctx, u32 com, u32 flow, const struct knobs *k)
+{
+	s32 fresh = flow - tctx->flow;
+
+	return k->c_mes == C_MES_FLOW && fresh > 0 ? com + fresh : com;
+}
+
 /* p goes to an idle CPU and not through RQ: mes of this turn (CSM eq. 2, B-CSM-8). */
 static __always_inline void update_mes(const struct task_struct *p, struct task_ctx *tctx,
 				       const struct knobs *k)
 {
-	u32 tid = p->pid;
+	u32 tid = p->pid, flow;
 	struct obs *o;
 
 	if (!has_mes(tctx, k))
 		return;
 	o = k->sensors ? bpf_map_lookup_elem(&obs, &tid) : NULL;
-	tctx->mes = mes_update(tctx->mes, o ? obs_com(o) : 0, k->p);
+	flow = o ? o->arrived + o->sent : 0;
+	tctx->mes = mes_update(tctx->mes, c_mes(tctx, o ? obs_com(o) : 0, flow, k), k->p);
+	tctx->flow = flow;
 }
 
 static __always_inline void fill_env(struct insert_env *env, const struct knobs *k, u32 cause)

@@ -65,6 +65,12 @@ enum classify_mode {
 	CLASSIFY_MES,		/* parallel iff mes is not zero (CSM sec. 3.1) */
 };
 
+/* What the messages of mes are (CSM eq. 2, B-CSM-8). */
+enum c_mes_mode {
+	C_MES_FLOW,		/* those queued since mes was computed last, and those queued now */
+	C_MES_BACKLOG,		/* those queued now: COM */
+};
+
 /* The meaning of flt of a task. */
 enum flt_mode {
 	FLT_RATE,		/* major faults in the last second (CCS sec. 3.2) */
@@ -135,6 +141,8 @@ struct knobs {
 	unsigned int		starve_ms;	/* RULE_PRIO, RULE_ORDER: how long others may have the CPU for themselves */
 	unsigned int		epochs;		/* enum epochs: what a task has in each epoch of a ready queue */
 	unsigned long long	epoch_ns;	/* the longest epoch */
+	unsigned int		c_mes;		/* enum c_mes_mode */
+	unsigned int		pad;
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */
@@ -156,6 +164,7 @@ struct obs {
 	unsigned int		moved;		/* changes of its levels */
 	unsigned int		pad;
 	unsigned long long	arrived;	/* packets ever queued for it */
+	unsigned long long	sent;		/* packets that it ever queued */
 	unsigned long long	majflt;		/* major faults ever, swap-ins included */
 	unsigned long long	swapin;		/* of these, served from swap */
 	unsigned long long	swap_addr;	/* page of its last fault on a swap entry */

@@ -10,6 +10,13 @@
 #include "running.bpf.h"
 #include "top.bpf.h"
 
+/* The mes that the decision has computed is the task's. */
+static __always_inline void keep_mes(struct task_ctx *tctx, const struct placing *w)
+{
+	tctx->mes = w->h.mes;
+	tctx->flow = w->flow;
+}
+
 /* Start a decision on p: its values, with mes once per insertion (B-CSM-8). */
 static __always_inline struct placing *prepare(struct task_struct *p, struct task_ctx *tctx,
 					       s32 cpu, u32 cause, const struct knobs *k, bool dry)
@@ -22,11 +29,11 @@ static __always_inline struct placing *prepare(struct task_struct *p, struct tas
 	w->passed = 0;
 	w->has_running = w->head = w->bounded = w->gap = 0;
 	w->dry = dry;
-	fill_task(&w->h, p, tctx, k, k->sensors);
+	w->flow = fill_task(&w->h, p, tctx, k, k->sensors);
 	if (has_mes(tctx, k)) {
-		w->h.mes = mes_update(tctx->mes, w->h.com, k->p);
+		w->h.mes = mes_update(tctx->mes, c_mes(tctx, w->h.com, w->flow, k), k->p);
 		if (!dry)
-			tctx->mes = w->h.mes;
+			keep_mes(tctx, w);
 		if (k->classify == CLASSIFY_MES)
 			w->h.flags = w->h.mes >= MES_LOCAL ? TASK_PARALLEL : 0;
 	}
@@ -145,7 +152,7 @@ static __always_inline bool walks_to_head(struct task_struct *prev, struct task_
 		if (!k->trace) {
 			rq->behind_tid = prev->pid;
 			rq->behind_key = rq->tail_key;
-			tctx->mes = w->h.mes;
+			keep_mes(tctx, w);
 			count_mode(w, stats_of(cpu, k->rule));
 		}
 		return false;
@@ -202,7 +209,7 @@ __noinline int keeps_cpu(struct task_struct *prev __arg_trusted, struct task_ctx
 		return 0;
 
 	if (has_mes(tctx, k))
-		tctx->mes = w->h.mes;
+		keep_mes(tctx, w);
 	if (plan == PLAN_WALK) {
 		charge_passed(cpu, tctx->job);
 		stats_of(cpu, k->rule)[STAT_WALK]++;

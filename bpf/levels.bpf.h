@@ -193,6 +193,8 @@ static __always_inline void charge(struct obs *o, int rcv, int snd)
 		__sync_fetch_and_add(&o->snd, snd);
 	if (rcv > 0)
 		__sync_fetch_and_add(&o->arrived, rcv);
+	if (snd > 0)
+		__sync_fetch_and_add(&o->sent, snd);
 	o->moved++;	/* looked at for being another: a lost one does not matter */
 }
 

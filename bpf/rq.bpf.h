@@ -25,6 +25,7 @@ struct placing {
 	u32			passed;
 	u32			looked;		/* tasks that the walk has come to, from the tail */
 	u32			tid;
+	u32			flow;		/* messages ever queued by and for h, low bits */
 	u8			with_obs;
 	u8			has_running;
 	u8			dry;		/* only ask, charge nobody */

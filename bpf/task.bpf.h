@@ -14,6 +14,7 @@ struct task_ctx {
 	u32	de;
 	u32	de_epoch;	/* de counts since this job epoch */
 	u32	mes;
+	u32	flow;		/* messages ever queued, as of the last update of mes */
 	u8	fresh;		/* never queued yet */
 	u8	credited;	/* inserted on sleeper credit */
 	u8	in_order;	/* inserted neither on top nor on credit */

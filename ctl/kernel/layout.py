@@ -23,6 +23,7 @@ from ctl.native import bpf_dir
 __all__ = [
     "CAUSE_NAMES",
     "CLASSIFY",
+    "C_MES",
     "EPOCHS",
     "FLT",
     "HEADER",
@@ -90,6 +91,7 @@ CAUSE_NAMES = tuple(_words("insert_cause", "CAUSE_"))
 OVERLOAD = _words("overload_mode", "OVERLOAD_")
 CLASSIFY = _words("classify_mode", "CLASSIFY_")
 FLT = _words("flt_mode", "FLT_")
+C_MES = _words("c_mes_mode", "C_MES_")
 EPOCHS = _words("epochs", "EPOCHS_")
 
 _FIXED_ONE = 1 << constant("MES_SHIFT")

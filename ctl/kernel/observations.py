@@ -18,6 +18,7 @@ class Observation(NamedTuple):
     socks: int  # sockets charged to it
     exited: bool  # the thread is gone, a socket still names it
     arrived: int  # packets ever queued for it
+    sent: int  # packets that it ever queued
     majflt: int  # major faults ever, swap-ins included
     swapin: int  # of these, served from swap
     flt_at: int  # newest bucket of the fault window
@@ -64,7 +65,16 @@ class Input(NamedTuple):
 def read_observation(raw: Any) -> Observation:
     """A struct obs *."""
     return Observation(
-        raw.rcv, raw.snd, raw.socks, bool(raw.exited), raw.arrived, raw.majflt, raw.swapin, raw.flt_at, tuple(raw.flt)
+        raw.rcv,
+        raw.snd,
+        raw.socks,
+        bool(raw.exited),
+        raw.arrived,
+        raw.sent,
+        raw.majflt,
+        raw.swapin,
+        raw.flt_at,
+        tuple(raw.flt),
     )
 
 

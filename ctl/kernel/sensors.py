@@ -192,7 +192,7 @@ class Sensors:
                 raw.majflt = raw.swapin = raw.swap_addr = raw.flt_at = 0
                 raw.flt = [0] * len(raw.flt)
             if "sockets" in stopped:
-                raw.rcv = raw.snd = raw.socks = raw.arrived = raw.exited = 0
+                raw.rcv = raw.snd = raw.socks = raw.arrived = raw.sent = raw.exited = 0
             # a record begins with what its thread had faulted before, whichever sensor makes it
             keep = raw.socks or (raw.majflt and "faults" in self.active)
             self._sockets.write(tid, raw if keep else None)

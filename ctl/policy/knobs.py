@@ -52,6 +52,10 @@ _KNOBS = (
          "CSM §5.2, CSM-22", unit="overtakes", low=1, high=64, fields=("mnod",)),
     Knob("p", "number", 0.3, "weight of the past in mes := p·mes + (1-p)·COM",
          "CSM eq. 2, CSM-38", high=1, fields=("p",), encoding="fixed"),
+    Knob("c_mes", "choice", "flow",
+         "the messages that mes takes; flow: those sent and received since its last update, and those queued now; "
+         "backlog: those queued now", "CSM eq. 2, B-CSM-8", choices=("flow", "backlog"), fields=("c_mes",),
+         encoding="enum"),
     Knob(
         "share_l",
         "number",
