@@ -11,42 +11,40 @@ import click
 
 from ctl import policy
 from ctl.cli.common import JSON, emit, settings, table
+from ctl.errors import USAGE, CoschedError
+from ctl.policy import config
 from ctl.policy import values as knob_values
+from ctl.policy.config import Choice
 
-__all__ = ["agent", "get", "load", "policies", "set_", "switch", "unload"]
+__all__ = ["agent", "chosen", "get", "load", "policies", "policy_options", "set_", "switch", "unload"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _SHOWN = 5  # CPU limits that `ctl load` names
 
 
-def policy_option(required: bool) -> Callable[[F], F]:
-    """--policy P, --set KNOB=VALUE."""
-
-    def add(function: F) -> F:
-        option = click.option(
-            "--policy",
-            "-p",
-            "name",
-            metavar="POLICY",
-            required=required,
-            default=None if required else policy.DEFAULT_POLICY,
-            show_default=not required,
-            help="how the ready queues are ordered; `ctl policies` lists them",
-        )
-        return option(settings(function))
-
-    return add
+def policy_options(function: F) -> F:
+    """--policy P, --set KNOB=VALUE, --no-config, as `name`, `assignments` and `no_config`; see `chosen`."""
+    option = click.option(
+        "--policy",
+        "-p",
+        "name",
+        metavar="POLICY",
+        help="how the ready queues are ordered; `ctl policies` lists them  [default: that of /etc/cosched.conf]",
+    )
+    leave_out = click.option("--no-config", is_flag=True, help="leave out /etc/cosched.conf")
+    return option(settings(leave_out(function)))
 
 
-def _options(name: str, assignments: tuple[str, ...]) -> Any:
-    """The checked settings for a new agent. Raises CoschedError (status 2)."""
+def chosen(name: str | None, assignments: tuple[str, ...], no_config: bool) -> Choice:
+    """The settings by these options and the file. Raises CoschedError (status 2)."""
+    return config.choose(name, assignments, None if no_config else config.load())
+
+
+def _options(choice: Choice) -> Any:
     from ctl.process.daemon import Options
 
-    row = policy.find_policy(name)
-    values = {**row.loaded_with(), **knob_values.parse_assignments(assignments)}
-    policy.check_contract(row, values)
-    return Options(row.name, values)
+    return Options(choice.policy.name, dict(choice.values))
 
 
 def _voided(limits: list[str]) -> str:
@@ -72,11 +70,14 @@ def _sensors_ready() -> str:
 
 
 @click.command()
-@policy_option(required=True)
+@policy_options
 @click.option("--wait", is_flag=True, help="return when all sensors observe")
 @JSON
-def load(name: str, assignments: tuple[str, ...], wait: bool, as_json: bool) -> None:
+def load(name: str | None, assignments: tuple[str, ...], no_config: bool, wait: bool, as_json: bool) -> None:
     """Load the in-kernel scheduler and start its agent.
+
+    Policy and knobs are those of /etc/cosched.conf, as far as the options do not say otherwise; `ctl config show` tells
+    what would be loaded.
 
     Returns when the kernel runs the scheduler and sockets are observed. Page faults and user input follow a second or
     two later: --wait waits for them, and `ctl status` shows the state; --set sensors=off leaves all three out. After a
@@ -87,10 +88,18 @@ def load(name: str, assignments: tuple[str, ...], wait: bool, as_json: bool) -> 
       ctl load --policy csm
       ctl load --policy csm --set mno=4 --set quantum_ms=10
       ctl load --policy rr --set sensors=off
+      ctl load                            policy and knobs of /etc/cosched.conf
     """
+    choice = chosen(name, assignments, no_config)
+    if choice.policy_from == "default":
+        raise CoschedError(
+            f'no policy is named: give --policy, or write policy = "{choice.policy.name}" into {config.FILE}; '
+            "`ctl policies` lists them",
+            USAGE,
+        )
     from ctl.process.daemon import start
 
-    answer = start(_options(name, assignments))
+    answer = start(_options(choice))
     if wait:
         answer["sensors"] = _sensors_ready()
 
@@ -106,19 +115,21 @@ def load(name: str, assignments: tuple[str, ...], wait: bool, as_json: bool) -> 
 
 
 @click.command()
-@policy_option(required=False)
-def agent(name: str, assignments: tuple[str, ...]) -> int:
+@policy_options
+def agent(name: str | None, assignments: tuple[str, ...], no_config: bool) -> int:
     """Run the agent in the foreground, for a service manager.
 
-    Loads the scheduler, tells the service manager (sd_notify), and unloads it on SIGTERM.
+    Loads the scheduler, tells the service manager (sd_notify), and unloads it on SIGTERM. Policy and knobs are those of
+    /etc/cosched.conf, as far as the options do not say otherwise; without any policy csm.
 
     \b
-    Example:
+    Examples:
+      ctl agent
       ctl agent --policy csm --set mno=4
     """
     from ctl.process.daemon import foreground
 
-    return foreground(_options(name, assignments))
+    return foreground(_options(chosen(name, assignments, no_config)))
 
 
 @click.command()

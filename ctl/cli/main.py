@@ -29,6 +29,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "get": "control",
     "set": "control:set_",
     "policies": "control",
+    "config": "config",
     "status": "watch",
     "trace": "watch",
     "top": "watch",

@@ -15,6 +15,7 @@ __all__ = [
     "POLICIES",
     "Policy",
     "check_contract",
+    "contract_faults",
     "contracts",
     "epochs",
     "find_policy",
@@ -161,29 +162,37 @@ def contracts(policy: Policy) -> tuple[str, ...]:
     return ("queue",) if policy.rule == "prio" else both
 
 
-def check_contract(policy: Policy, values: Mapping[str, Value]) -> None:
-    """Raise CoschedError (status 2) where policy and knobs ask for two rules of memory, or for what contract=class
-    cannot give."""
+def contract_faults(policy: Policy, values: Mapping[str, Value]) -> list[str]:
+    """Where policy and knobs ask for two rules of memory, or for what contract=class cannot give; one sentence each.
+
+    >>> [len(contract_faults(POLICIES[name], {"contract": "class"})) for name in ("csm", "prio")]
+    [0, 1]
+    """
+    faults = []
     if is_on(policy, "memory", values) and is_on(policy, "fit", values):
-        raise CoschedError(
+        faults.append(
             f"policy {policy.name} with these knobs has Set_Memory and fit on, and both decide which jobs are stopped: "
-            "set memory=off or fit=off",
-            USAGE,
+            "set memory=off or fit=off"
         )
     if values.get("contract") != "class":
-        return
+        return faults
     if "class" not in contracts(policy):
-        raise CoschedError(
+        faults.append(
             f"policy {policy.name} puts jobs ahead of local tasks, which contract=class leaves to the kernel's own "
-            "scheduler: load it with --set contract=queue",
-            USAGE,
+            "scheduler: load it with contract=queue"
         )
     if values.get("classify") == "mes":
-        raise CoschedError(
+        faults.append(
             "classify=mes looks for parallel tasks among all, and contract=class has tasks of jobs only: choose "
-            "classify=cgroup, or load with --set contract=queue",
-            USAGE,
+            "classify=cgroup, or load with contract=queue"
         )
+    return faults
+
+
+def check_contract(policy: Policy, values: Mapping[str, Value]) -> None:
+    """Raise CoschedError (status 2) with the first of `contract_faults`."""
+    for fault in contract_faults(policy, values):
+        raise CoschedError(fault, USAGE)
 
 
 def is_on(policy: Policy, module: str, values: Mapping[str, Value]) -> bool:

@@ -34,7 +34,7 @@ def parse(name: str, text: str) -> Value:
         return text
     pattern, number = (_INTEGER, int) if knob.kind == "integer" else (_NUMBER, float)
     # 20 digits are beyond every range, and int() refuses thousands of digits with a message of its own
-    if len(text) > 20 or not pattern.fullmatch(text):
+    if (knob.kind == "integer" and len(text) > 20) or not pattern.fullmatch(text):
         raise _refusal(knob, text)
     value = number(text)
     if not knob.low <= value <= knob.high:
@@ -55,6 +55,8 @@ def check(name: str, value: object) -> Value:
         return parse(name, "on" if value else "off")
     if not isinstance(value, int | float | str):
         return parse(name, "null" if value is None else type(value).__name__)
+    if isinstance(value, int) and value.bit_length() > 64:  # beyond every range, and str() refuses 5,000 digits
+        return parse(name, f"a number of {value.bit_length()} bits")
     return parse(name, repr(value) if isinstance(value, float) else str(value))
 
 

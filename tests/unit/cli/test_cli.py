@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -15,49 +14,11 @@ import pytest
 
 from ctl import policy
 from ctl.cli.main import cli, main
+from tests.unit.cli.conftest import Ctl, refused
 
 ROOT = Path(__file__).resolve().parents[3]
 _CONTEXT = click.Context(cli)
 COMMANDS = sorted(cli.list_commands(_CONTEXT))
-
-
-Ctl = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def ctl(tmp_path: Path) -> Ctl:
-    """Run ctl as a process of its own, with no agent."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "COSCHED_RUN_DIR": str(tmp_path / "run"),
-            "COSCHED_BPF_DIR": str(tmp_path),
-            "PYTHONPATH": str(ROOT),
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "ctl", *arguments],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-        )
-
-    return run
-
-
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """Exit status 2, one sentence, with these words in it."""
-    assert done.returncode == 2, done
-    assert done.stdout == ""
-    for word in words:
-        assert word in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("Error: ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_missing_module_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +45,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert f"ctl {name}" in command.help
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "cluster", "sim"}))
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "config", "cluster", "sim"}))
 def test_every_command_that_prints_has_json(name: str) -> None:
     command = cli.get_command(_CONTEXT, name)
     assert command and any("--json" in option.opts for option in command.params)
@@ -235,6 +196,7 @@ def test_load_needs_root(tmp_path: Path) -> None:
     imports = "import os, sys, ctl.cli.control, ctl.process.daemon; from ctl.cli.main import main"
     code = f"{imports}; {drop}; sys.exit(main(['load', '--policy', 'csm']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COSCHED_RUN_DIR": str(tmp_path / "run")}
+    environment["COSCHED_CONFIG"] = "/nonexistent"  # nobody may not look into tmp_path
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     refused(done, "needs root", "sudo")
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from ctl import policy
-from ctl.cli import control
 from ctl.errors import CoschedError
+from ctl.policy.config import choose
 
 
 @pytest.mark.parametrize(("name", "knob"), [("fit", "memory"), ("ccs", "fit"), ("poly", "fit")])
@@ -19,7 +19,7 @@ def test_two_rules_of_memory_are_refused(name: str, knob: str) -> None:
 
 
 def test_a_policy_is_loaded_with_its_contract_unless_the_knob_is_set() -> None:
-    contracts = {name: control._options(name, ()).knobs["contract"] for name in policy.POLICIES}
+    contracts = {name: choose(name, (), None).values["contract"] for name in policy.POLICIES}
     assert contracts == {name: policy.contracts(row)[0] for name, row in policy.POLICIES.items()}
     assert contracts["fit"] == "class" and contracts["csm"] == "queue"
-    assert control._options("fit", ("contract=queue",)).knobs["contract"] == "queue"
+    assert choose("fit", ("contract=queue",), None).values["contract"] == "queue"

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl config`, and `ctl load` with a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Ctl, refused
+
+WRONG = 'policy = "csm"\n[knobs]\nmno = 0\nnope = 1\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The file that `ctl` of the fixture reads."""
+    return tmp_path / "cosched.conf"
+
+
+def test_check_tells_all_faults_one_a_line(ctl: Ctl, file: Path) -> None:
+    file.write_text(WRONG)
+    done = ctl("config", "check")
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"{file}: knob mno cannot be '0'")
+    assert second.startswith(f"{file}: no knob is called 'nope'")
+    done = ctl("config", "check", "--json")
+    assert done.returncode == 2
+    answer = json.loads(done.stdout)
+    assert (answer["file"], answer["exists"], len(answer["faults"])) == (str(file), True, 2)
+
+
+def test_check_of_a_good_file_and_of_none(ctl: Ctl, file: Path, tmp_path: Path) -> None:
+    done = ctl("config", "check")
+    assert done.returncode == 0 and f"there is no {file}" in done.stdout
+    other = tmp_path / "other.conf"
+    refused(ctl("config", "check", str(other)), f"there is no file {other}")
+    other.write_text('policy = "fit"\n[knobs]\nmno = 3\n')
+    done = ctl("config", "check", str(other))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{other}: policy fit, 2 knobs; nothing is wrong\n"
+
+
+def test_show_tells_where_each_value_comes_from(ctl: Ctl, file: Path) -> None:
+    file.write_text('policy = "fit"\n[knobs]\nmno = 3\n')
+    shown = json.loads(ctl("config", "show", "--set", "mnol=5", "--json").stdout)
+    assert shown["policy"] == {"name": "fit", "from": str(file)}
+    assert shown["knobs"]["mnol"] == {"value": 5, "from": "command line"}
+    assert shown["knobs"]["mnod"] == {"value": 3, "from": str(file)}
+    assert shown["knobs"]["contract"] == {"value": "class", "from": "policy fit"}
+    assert shown["knobs"]["p"] == {"value": 0.3, "from": "default"}
+    text = ctl("config", "show", "--policy", "rr").stdout
+    assert text.startswith("policy rr, from: command line\n")
+    assert f"\nmnod                     3  overtakes  {file}\n" in text
+    assert "contract             queue             policy rr" in text
+
+
+def test_show_without_a_policy_says_that_load_wants_one(ctl: Ctl) -> None:
+    assert "policy csm, from: default; `ctl load` wants one" in ctl("config", "show").stdout
+
+
+def test_load_wants_a_policy_from_somewhere(ctl: Ctl, file: Path) -> None:
+    refused(ctl("load"), "no policy is named", "--policy", str(file))
+    file.write_text("[knobs]\nmno = 3\n")
+    refused(ctl("load", "--set", "mno=4"), "no policy is named")
+
+
+@pytest.mark.parametrize("command", [("load",), ("load", "--policy", "csm"), ("agent",), ("config", "show")])
+def test_a_wrong_file_is_refused_with_the_way_out(ctl: Ctl, file: Path, command: tuple[str, ...]) -> None:
+    file.write_text(WRONG)
+    refused(ctl(*command), f"{file}: knob mno", "(and 1 more)", "ctl config check", "--no-config")
+
+
+def test_no_config_leaves_the_file_out(ctl: Ctl, file: Path) -> None:
+    file.write_text(WRONG)
+    assert ctl("config", "show", "--no-config", "--policy", "rr").returncode == 0
+    refused(ctl("load", "--no-config"), "no policy is named")
+    refused(ctl("load", "--no-config", "--policy", "nope"), "'nope'")
+
+
+def test_the_file_and_the_command_line_are_judged_together(ctl: Ctl, file: Path) -> None:
+    file.write_text('[knobs]\ncontract = "class"\n')
+    refused(ctl("load", "--policy", "prio"), "policy prio", "contract=queue")
