@@ -30,6 +30,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "set": "control:set_",
     "policies": "control",
     "config": "config",
+    "doctor": "doctor",
     "status": "watch",
     "trace": "watch",
     "top": "watch",

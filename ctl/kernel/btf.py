@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import struct
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from ctl.errors import CoschedError
 from ctl.kernel.libbpf import library
 
-__all__ = ["Btf", "Member", "vmlinux"]
+__all__ = ["Btf", "Member", "of_file", "vmlinux"]
 
-_STRUCT, _UNION, _ENUM, _ENUM64 = 4, 5, 6, 19  # linux/btf.h, BTF_KIND_*
+_STRUCT, _UNION, _ENUM, _FUNC, _DATASEC, _ENUM64 = 4, 5, 6, 12, 15, 19  # linux/btf.h, BTF_KIND_*
+_KSYMS = ".ksyms"  # the section of functions that the kernel has, in an object
 _TRANSPARENT = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 _TYPE = struct.Struct("=III")  # name_off, info, size or type
 _MEMBER_ENTRY = struct.Struct("=III")  # name_off, type, offset in bits; of a bit field, its width in the top 8 bits
+_DATASEC_ENTRY = struct.Struct("=III")  # type, offset, size
 _ENUM_ENTRY = struct.Struct("=Ii")  # name_off, value
 _ENUM64_ENTRY = struct.Struct("=III")  # name_off, low and high half of the value
 
@@ -97,6 +103,21 @@ class Btf:
             bits, type_id = bits + step[0], step[1]
         return bits // 8
 
+    def externs(self) -> list[str]:
+        """The functions of the kernel that an object calls (kfuncs), sorted."""
+        type_id = self._find(_KSYMS, _DATASEC)
+        named = [self._named(symbol) for symbol, _, _ in self._entries(type_id, _DATASEC_ENTRY)] if type_id else []
+        return sorted(name for kind, name in named if kind == _FUNC)
+
+    def _named(self, type_id: int) -> tuple[int, str]:
+        """(kind, name) of a type."""
+        address, kind, _, _ = self._head(type_id)
+        return kind, self._name(_TYPE.unpack(ctypes.string_at(address, _TYPE.size))[0])
+
+    def has_function(self, name: str) -> bool:
+        """Whether there is a function of this name; "NAME___suffix" is NAME, too, as for libbpf."""
+        return bool(self._find(name, _FUNC) or self._find(name.partition("___")[0] or name, _FUNC))
+
     def enum(self, name: str) -> dict[str, int]:
         """The enumerators of an enum, {} if there is no such enum."""
         if type_id := self._find(name, _ENUM):
@@ -104,6 +125,19 @@ class Btf:
         if type_id := self._find(name, _ENUM64):
             return {self._name(at): low | high << 32 for at, low, high in self._entries(type_id, _ENUM64_ENTRY)}
         return {}
+
+
+@contextlib.contextmanager
+def of_file(path: Path) -> Iterator[Btf]:
+    """An object file's own. Opened as an object, libbpf has replaced the functions of the kernel in it. Raises
+    CoschedError."""
+    pointer = library().btf__parse_elf(os.fsencode(path), None)
+    if not pointer:
+        raise CoschedError(f"{path} has no BTF: compile it again")
+    try:
+        yield Btf(pointer)
+    finally:
+        library().btf__free(pointer)
 
 
 @cache

@@ -18,29 +18,28 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 from ctl.errors import FAILED, USAGE, CoschedError
-from ctl.kernel import slurm
+from ctl.kernel import leftovers, slurm
 from ctl.kernel.jid import check_jid
 from ctl.kernel.kernfs import keyed, read
+from ctl.kernel.leftovers import Leftover
 
-__all__ = ["PARENT", "ROOT", "JobCgroups", "Memory", "Usage", "cgroup_id"]
+__all__ = [
+    "PARENT",
+    "ROOT",
+    "WELCOME",
+    "JobCgroups",
+    "Memory",
+    "Usage",
+    "cgroup_id",
+    "check_controllers",
+    "check_hierarchy",
+]
 
 ROOT = Path("/sys/fs/cgroup")
 PARENT = ROOT / "cosched"
 
 _CONTROLLERS = ("cpu", "memory")
-_WELCOME = ("pids",)  # of these, those that are there
-_FREEZE = "cgroup.freeze"
-# the files that an agent may set on a job or on the parent, with the kernel's own values
-_UNSET = {
-    _FREEZE: "0",
-    "memory.min": "0",
-    "memory.low": "0",
-    "memory.high": "max",
-    "memory.max": "max",
-    "memory.swap.max": "max",
-    "cpu.weight": "100",
-    "cpu.max": "max 100000",
-}
+WELCOME = ("pids",)  # of these, those that are there
 
 
 class Memory(NamedTuple):
@@ -84,6 +83,21 @@ def _number(path: Path) -> int:
         return 0
 
 
+def check_hierarchy(root: Path = ROOT) -> None:
+    """Raise CoschedError if cgroup v2 is not there."""
+    if not (root / "cgroup.controllers").exists():
+        raise CoschedError(f"cgroup v2 is not at {root}: boot with systemd.unified_cgroup_hierarchy=1")
+
+
+def check_controllers(path: Path) -> set[str]:
+    """The controllers of a cgroup. Raises CoschedError if one is missing that jobs need."""
+    there = set((path / "cgroup.controllers").read_text().split())
+    missing = set(_CONTROLLERS) - there
+    if missing:
+        raise CoschedError(f"{path} has no {' and no '.join(sorted(missing))} controller: enable it there")
+    return there
+
+
 class JobCgroups:
     """The job cgroups below one parent, and those of Slurm that were taken up."""
 
@@ -95,20 +109,16 @@ class JobCgroups:
 
     def prepare(self) -> None:
         """Create the parent with cpu and memory enabled on the way down and for the jobs in it."""
-        if not (ROOT / "cgroup.controllers").exists():
-            raise CoschedError(f"cgroup v2 is not at {ROOT}: boot with systemd.unified_cgroup_hierarchy=1")
+        check_hierarchy()
         self.parent.mkdir(parents=True, exist_ok=True)
         for path in [*reversed(self.parent.relative_to(ROOT).parents), self.parent.relative_to(ROOT)]:
             self._enable(ROOT / path)
 
     def _enable(self, path: Path) -> None:
         """Let the children of this cgroup have the controllers."""
-        there = set((path / "cgroup.controllers").read_text().split())
-        missing = set(_CONTROLLERS) - there
-        if missing:
-            raise CoschedError(f"{path} has no {' and no '.join(sorted(missing))} controller: enable it there")
+        there = check_controllers(path)
         try:
-            wanted = [*_CONTROLLERS, *(name for name in _WELCOME if name in there)]
+            wanted = [*_CONTROLLERS, *(name for name in WELCOME if name in there)]
             (path / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
         except OSError as error:
             raise CoschedError(f"cannot give cgroups below {path} their controllers: {error.strerror}") from None
@@ -340,17 +350,15 @@ class JobCgroups:
         except OSError:
             return False
 
+    def leftovers(self) -> list[Leftover]:
+        """Frozen jobs, limits, protection: all that an agent sets. Without an agent, a killed one left them."""
+        tops = self._jobs() if self.parent.is_dir() else []
+        ours = [self.parent, *(path for top in tops for path in self._subtree(top))] if self.parent.is_dir() else []
+        return leftovers.find(ours) + leftovers.frozen([path for job in slurm.find_jobs() for path in slurm.tasks(job)])
+
     def repair(self) -> list[str]:
         """Undo the changes of a killed agent: frozen jobs, limits, protection. One sentence for each."""
-        done = []
-        for top in [self.parent, *self._jobs()] if self.parent.is_dir() else []:
-            for path in self._subtree(top) if top != self.parent else [top]:
-                done += [_unset(path, name, value) for name, value in _UNSET.items() if _is_set(path, name, value)]
-        for path in [path for job in slurm.find_jobs() for path in slurm.tasks(job)]:
-            if _is_set(path, _FREEZE, "0"):
-                _put(path / _FREEZE, "0")
-                done.append(f"{path.relative_to(ROOT)} was left frozen, and goes on")
-        return done
+        return [left.undo() for left in self.leftovers()]
 
     def dissolve(self) -> None:
         """remove_empty(), and the parent too if no job is left."""
@@ -387,18 +395,3 @@ def _put(path: Path, text: str) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENODEV):  # it was removed, before or while it was open
             raise
-
-
-def _is_set(path: Path, name: str, unset: str) -> bool:
-    """Whether this file exists and differs from the kernel's own value."""
-    try:
-        return (path / name).read_text().strip() != unset
-    except OSError:
-        return False
-
-
-def _unset(path: Path, name: str, unset: str) -> str:
-    """Write the kernel's own value; returns a sentence about the change."""
-    before = (path / name).read_text().strip()
-    (path / name).write_text(unset)
-    return f"{path.name}: {name} was left at {before}, is {unset} again"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ctl.errors import FAILED, CoschedError
 
-__all__ = ["KEPT", "SERVERS", "reserve", "restore"]
+__all__ = ["KEPT", "SERVERS", "cpus", "reserve", "restore"]
 
 SERVERS = Path("/sys/kernel/debug/sched/ext_server")
 KEPT = Path("/run/cosched/ext_server.json")
@@ -24,7 +24,8 @@ _LEAST = 0.01  # of a CPU: with nothing a job beside busy local tasks would call
 _NS_PER_MS = 1_000_000
 
 
-def _cpus() -> list[Path]:
+def cpus() -> list[Path]:
+    """The servers of all CPUs. Raises CoschedError if this kernel has none."""
     found = sorted(SERVERS.glob("cpu*"))
     if not found:
         raise CoschedError(
@@ -56,11 +57,11 @@ def reserve(share: float, period_ms: int) -> None:
     """Give SCHED_EXT tasks this share (0 to 1) of every CPU, in each period. Raises CoschedError if it cannot be."""
     period = period_ms * _NS_PER_MS
     runtime = round(max(share, _LEAST) * period)
-    cpus = _cpus()
+    servers = cpus()
     if not KEPT.exists():
         KEPT.parent.mkdir(mode=0o755, exist_ok=True)
-        KEPT.write_text(json.dumps({cpu.name: _read(cpu) for cpu in cpus}))
-    for cpu in cpus:
+        KEPT.write_text(json.dumps({cpu.name: _read(cpu) for cpu in servers}))
+    for cpu in servers:
         if _read(cpu) != (runtime, period):
             _write(cpu, runtime, period)
 

@@ -118,6 +118,7 @@ _FUNCTIONS: dict[str, tuple[type | None, ...]] = {
     "ring_buffer__epoll_fd": (c_int, c_void_p),
     "ring_buffer__free": (None, c_void_p),
     "btf__load_vmlinux_btf": (c_void_p,),
+    "btf__parse_elf": (c_void_p, c_char_p, c_void_p),
     "btf__free": (None, c_void_p),
     "btf__find_by_name_kind": (c_int, c_void_p, c_char_p, c_uint32),
     "btf__type_by_id": (c_void_p, c_void_p, c_uint32),

@@ -22,14 +22,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ctl.errors import USAGE, CoschedError
+from ctl.errors import CoschedError
 from ctl.kernel import layout, sysinfo
 from ctl.kernel.btf import Btf, vmlinux
 from ctl.kernel.joins import Joins
 from ctl.kernel.layout import STATS, constant, ffi
 from ctl.kernel.libbpf import BpfLink, BpfMap, BpfObject, LibbpfError
 from ctl.kernel.pins import PINS, remove_pins
-from ctl.kernel.refusal import check_host, ended_at_once, explain
+from ctl.kernel.refusal import check_cpus, check_host, ended_at_once, explain
 from ctl.kernel.trace import Decisions, task_json
 
 __all__ = ["Exit", "Scheduler"]
@@ -341,13 +341,7 @@ def _configure(
     opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int, watchdog_ms: int, partial: bool
 ) -> None:
     """Set the values that are constant once loaded."""
-    cpus, most = sysinfo.possible_cpus(), constant("MAX_CPUS")
-    if cpus > most:
-        raise CoschedError(
-            f"this machine may have {cpus} CPUs, the scheduler is built for {most}: raise MAX_CPUS in bpf/cosched.h to "
-            "a power of two, and compile it again",
-            USAGE,
-        )
+    cpus = check_cpus()
     config: Any = _initial(opened, ".rodata.config", "struct config")
     config.jobs_cgid, config.jobs_level = jobs_cgid, jobs_level
     config.nr_cpus, config.key_shift = cpus, key_shift

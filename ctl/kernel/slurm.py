@@ -20,11 +20,24 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["SlurmJob", "find_jobs", "is_stepd", "job_of", "missing_controllers", "parts", "place", "processes", "tasks"]
+from ctl.errors import CoschedError
+
+__all__ = [
+    "SlurmJob",
+    "check",
+    "find_jobs",
+    "is_stepd",
+    "job_of",
+    "missing_controllers",
+    "parts",
+    "place",
+    "processes",
+    "tasks",
+]
 
 _ROOT = Path("/sys/fs/cgroup")
 _SCOPE = re.compile(r"(?:.+_)?slurmstepd\.scope")
@@ -85,8 +98,8 @@ def find_jobs() -> list[Path]:
     return sorted({step.parent for scope in _scopes() for step in scope.glob("*/step_*")})
 
 
-def _scopes() -> Iterator[Path]:
-    for directory, names, _ in os.walk(_ROOT):
+def _scopes(root: Path = _ROOT) -> Iterator[Path]:
+    for directory, names, _ in os.walk(root):
         for name in list(names):
             path = Path(directory, name)
             if _SCOPE.fullmatch(name):
@@ -118,7 +131,37 @@ def missing_controllers(job: Path) -> list[str]:
     """The missing controllers of a job's cgroup: without `cpu` the kernel side cannot tell the job's processes from
     others."""
     try:
-        there = [set((part / "cgroup.controllers").read_text().split()) for part in parts(job)]
+        return _lacking(parts(job))
     except OSError:  # a step has just ended
         return []
+
+
+def _lacking(cgroups: Iterable[Path]) -> list[str]:
+    """The controllers that jobs need and any of these cgroups has not. Raises OSError."""
+    there = [set((path / "cgroup.controllers").read_text().split()) for path in cgroups]
     return [name for name in _NEEDED if not all(name in given for given in there)]
+
+
+def check(root: Path = _ROOT, processes: Path = Path("/proc")) -> str:
+    """What there is of Slurm on this node, in words. Raises CoschedError if its jobs could not be jobs here."""
+    if not any(_is_slurmd(path) for path in processes.glob("[0-9]*/comm")):
+        return "no slurmd runs"
+    scopes = list(_scopes(root))
+    if not scopes:
+        raise CoschedError(
+            f"slurmd has no slurmstepd.scope below {root}, so its jobs would be local tasks: set "
+            "ProctrackType=proctrack/cgroup in slurm.conf and CgroupPlugin=cgroup/v2 in cgroup.conf"
+        )
+    if lacking := _lacking(scopes):
+        raise CoschedError(
+            f"{scopes[0]} has no {' and no '.join(lacking)} controller, so Slurm's jobs would be local tasks: start "
+            "slurmd with systemd's Delegate=yes, or write EnableControllers=yes into cgroup.conf"
+        )
+    return f"slurmd runs, its jobs are below {scopes[0].relative_to(root)}"
+
+
+def _is_slurmd(comm: Path) -> bool:
+    try:
+        return comm.read_text() == "slurmd\n"
+    except OSError:  # it has just ended
+        return False

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,8 +31,11 @@ class Machine:
     directory: Path
 
     def ctl(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        return self.any_ctl("cluster", *arguments, typed=typed)
+
+    def any_ctl(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "ctl", "cluster", *arguments],
+            [sys.executable, "-m", "ctl", *arguments],
             input=typed,
             capture_output=True,
             text=True,
@@ -100,6 +105,31 @@ def test_init_prints_the_line_that_joins_the_next_node(machines: list[Machine]) 
     assert two.ctl("invite", "node3").returncode == 2
     assert Relay.of_this_node(Host(hostless, 1, 3.0, time.time), one.files) is None
     assert not list((one.directory / "etc").glob("[mba]*.json"))
+
+
+def test_doctor_asks_the_broker(machines: list[Machine]) -> None:
+    one, two, _ = machines
+
+    def found(machine: Machine) -> tuple[str, str]:
+        checks = json.loads(machine.any_ctl("doctor", "--json").stdout)["checks"]
+        return next((check["state"], check["text"]) for check in checks if check["check"] == "cluster")
+
+    assert found(one) == ("ok", "this node is in no cluster")
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    line = one.good("init", "--node", "node1", "--address", address)
+    two.good("join", "-", typed=line)
+    assert found(one) == ("ok", f"this node is node1, and the broker at {address} takes it")
+    assert found(two) == ("ok", f"this node is node2, and the broker at {address} takes it")
+    keeper = int((one.directory / "run" / "broker.lock").read_text())
+    os.kill(keeper, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        while True:  # until it is gone
+            os.kill(keeper, 0)
+            time.sleep(0.05)
+    state, text = found(one)
+    assert state == "fails" and "this node's broker does not run" in text
+    state, text = found(two)
+    assert state == "fails" and f"no broker of {address} takes this node" in text
 
 
 def test_three_brokers_by_their_lines(machines: list[Machine]) -> None:
