@@ -105,6 +105,10 @@ replay SECONDS="4" AT_LEAST="1" *CPUS="1 2 4": setup
 policies: setup
     @.venv/bin/python docs/policies.py
 
+# Write the man pages and the shells' completions into DIRECTORY: `man --manpath build/man ctl-load`
+man DIRECTORY="build/man": setup
+    @.venv/bin/python docs/man.py {{ DIRECTORY }}
+
 # Fill in the files in which each reading of docs/readings.md acts
 readings: setup
     @.venv/bin/python docs/readings.py

@@ -60,6 +60,8 @@ def run(
 
     With --nodes (policy fit) the job's nodes are chosen as by `ctl place`, and mpiexec finds them in its environment.
 
+    Exit status: the command's; 127 it is not found, 126 it cannot be run, 1 and 2 as for the other commands.
+
     \b
     Examples:
       ctl run --job sim -- mpiexec.mpich -n 4 ./sim
