@@ -158,6 +158,7 @@ CONFIGS: Final = {
         Config("poly", "poly"),
         *(Config(f"ccs:L={share:g}", "ccs", {"share_l": share}) for share in (0.25, 0.5, 1.0)),
         Config("ccs:spin_ms=0", "ccs", {"spin_ms": 0}),
+        *(Config(f"ccs:epochs={word}", "ccs", {"epochs": word}) for word in ("off", "jobs")),
         Config("fit", "fit"),
         *(Config(f"fit:L={share:g}", "fit", {"share_l": share}) for share in (0.33, 0.4)),
     )
@@ -259,7 +260,7 @@ EXPERIMENTS: Final = {
             "waiting-jobs",
             "Two jobs on two nodes beside a busy local task: what their waiting costs",
             (Workload("hog", mix="pair", users="hog", locals=2, mpl=2, size=0.3),),
-            ("eevdf", "ccs:spin_ms=0", "ccs"),
+            ("eevdf", "ccs:spin_ms=0", "ccs:epochs=off", "ccs:epochs=jobs", "ccs"),
             short=("hog", "eevdf", "ccs"),
         ),
     )
