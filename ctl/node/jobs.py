@@ -25,6 +25,7 @@ from ctl.errors import USAGE, CoschedError
 from ctl.kernel import slurm
 from ctl.kernel.cgroups import ROOT, JobCgroups, Usage, cgroup_id
 from ctl.kernel.limits import check_limits, hold_tasks, limits_of
+from ctl.kernel.member import cgroup_of, jid_below
 from ctl.node.authority import user_name
 
 if TYPE_CHECKING:
@@ -97,14 +98,9 @@ class Jobs:
 
     def _jid_by_cgroup(self, tid: int) -> str | None:
         """The job whose cgroup a thread is in now."""
-        try:
-            text = Path(f"/proc/{tid}/cgroup").read_text()
-        except OSError:
-            return None
-        top = "/" + str(self._cgroups.parent.relative_to("/sys/fs/cgroup")) + "/"
-        path = text.rpartition("::")[2].strip()
-        if path.startswith(top):
-            return path.removeprefix(top).partition("/")[0]
+        path = cgroup_of(tid)
+        if (jid := jid_below(path, self._cgroups.parent)) is not None:
+            return jid
         found = slurm.place(path)
         return next((job.jid for job in self._jobs.values() if job.path == found), None)
 
