@@ -185,6 +185,11 @@ class Client:
         """End the connection; a stream ends with it."""
         self._socket.close()
 
+    def finish(self) -> None:
+        """End a stream from this side, also from a signal's handler: its iterator stops behind what has arrived."""
+        with contextlib.suppress(OSError):  # the agent was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def call(self, op: str, **arguments: object) -> Any:
         """Ask for an operation and wait for its result; raises the agent's error, or AgentGone."""
         if op in _LONG:

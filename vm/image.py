@@ -152,7 +152,9 @@ def _install_wheels(directory: Path) -> None:
 def _python_hook(directory: Path) -> str:
     """Return the shell line that copies pip's packages to the place where the guest's Python finds them."""
     place = "/usr/lib/python3/dist-packages"
-    packages = [f"{place}/{path.name}" for path in sorted(directory.iterdir()) if (path / "__init__.py").exists()]
+    # a package is a directory with a name that can be imported: google, which protobuf is in, has no __init__.py
+    found = [path.name for path in sorted(directory.iterdir()) if path.is_dir() and path.name.isidentifier()]
+    packages = [f"{place}/{name}" for name in found]
     return (f'cp -r --no-preserve=ownership {shlex.quote(str(directory))}/. "$1{place}/"'
             f' && chroot "$1" python3 -m compileall -q {shlex.join(packages)}')
 

@@ -32,7 +32,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "config": "config",
     "doctor": "doctor",
     "status": "watch",
-    "trace": "watch",
+    "trace": "tracing",
     "top": "watch",
     "run": "jobs",
     "jobs": "jobs",

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl status`, `ctl trace`, `ctl top`: the scheduler's state, its decisions, the dashboard."""
+"""`ctl status`, `ctl top`: the scheduler's state, the dashboard."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import sys
 import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from ctl.cli.common import JSON, emit, print_event
-from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.errors import USAGE, CoschedError
 
-__all__ = ["status", "top", "trace"]
+__all__ = ["status", "top"]
 
 _DUMP_LINES = 8  # lines of the kernel's dump that status shows; the log has the rest
 _MIB = 1 << 20
@@ -211,80 +208,6 @@ def _duration(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-
-
-@click.command()
-@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="end after N decisions")
-@click.option(
-    "--raw",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="write the kernel's records to FILE instead of printing",
-)
-@click.option(
-    "--from",
-    "source",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="print the records of a FILE written by --raw; needs no agent",
-)
-@JSON
-def trace(count: int | None, raw: Path | None, source: Path | None, as_json: bool) -> None:
-    """Print every insertion into a ready queue. A line has the task, its place, and the tasks that it overtook.
-
-    The scheduler records decisions only while a reader is connected. The number of lost decisions follows at the end,
-    on stderr.
-
-    \b
-    Examples:
-      ctl trace --count 20
-      ctl trace --json --count 1000 > decisions.jsonl
-      ctl trace --raw decisions.bin --count 100000
-      ctl trace --from decisions.bin --json
-    """
-    if raw is not None and (as_json or source is not None):
-        raise CoschedError("--raw writes a file and prints no decisions: leave out --json and --from", USAGE)
-    from ctl.kernel import trace as records
-
-    if source is not None:
-        with source.open("rb") as stream:
-            _show(records.up_to(count, records.unpack(stream)), as_json)
-        return
-    from ctl.protocol import Client
-
-    with Client() as agent:
-        lost = records.Lost()
-        taken = records.up_to(count, lost.watch(agent.stream_raw("trace")))
-        try:
-            if raw is not None:
-                written = records.write_file(raw, taken)
-                click.echo(f"{written} decisions in {raw}", err=True)
-            else:
-                written = _show(taken, as_json)
-        except KeyboardInterrupt:
-            return
-        finally:
-            if lost.count:
-                click.echo(f"{lost.count} decisions were lost: the reader is slower than the kernel", err=True)
-    if count is not None and written < count:
-        raise CoschedError(f"the agent ended after {written} of {count} decisions: see `ctl status`", FAILED)
-
-
-def _show(stream: Iterable[bytes], as_json: bool) -> int:
-    """Print decisions as they come; returns their number."""
-    from ctl.kernel.trace import decode, is_decision
-    from ctl.monitor.decisions import sentence
-
-    shown = 0
-    live = sys.stdout.isatty()
-    for record in filter(is_decision, stream):
-        decision = decode(record)
-        sys.stdout.write((json.dumps(decision) if as_json else sentence(decision)) + "\n")
-        shown += 1
-        if live:
-            sys.stdout.flush()
-    sys.stdout.flush()
-    return shown
 
 
 @click.command()

@@ -21,8 +21,10 @@ from ctl.kernel.layout import constant, ffi
 from ctl.kernel.ringbuf import RingBuffer
 
 __all__ = [
+    "PUT_BACK",
     "Decisions",
     "Lost",
+    "check",
     "decode",
     "is_decision",
     "pack",
@@ -38,12 +40,15 @@ _FULL = ffi.sizeof("struct decision")
 _HEAD = ffi.offsetof("struct decision", "queue")
 _TASK = ffi.sizeof("struct trace_task")
 _NS_PER_MS = 1_000_000
+_LATEST_NS = 1 << 61  # 73 years
 _FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved")}
 _PARALLEL = constant("TASK_PARALLEL")
 _PLACE_SHIFT, _PLACES = constant("TASK_PLACE_SHIFT"), constant("PLACES")
 _PREEMPT, _TRUNCATED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED")
 _BOUNDED, _GAP = constant("DEC_BOUNDED"), constant("DEC_GAP")
 _RESUME = constant("CAUSE_RESUME")
+PUT_BACK = layout.CAUSE_NAMES[_RESUME]
+"""The cause of a record that is no insertion."""
 _RUNNING, _OVERLOADED = constant("DEC_RUNNING"), constant("DEC_OVERLOADED")
 
 
@@ -171,6 +176,32 @@ def decode(record: bytes) -> dict[str, Any]:
     }
 
 
+def check(values: object) -> dict[str, Any]:
+    """A record from elsewhere, as decode() makes them; more keys are allowed. Raises CoschedError, which names the
+    part that is missing or of another kind."""
+    found = _check(values, _EXAMPLE, "a decision")
+    task = _EXAMPLE["task"]
+    for entry in (*found["queue"], *(() if found["running"] is None else (found["running"],))):
+        _check(entry, task, "a task")
+    if not 0 <= found["ns"] < _LATEST_NS:
+        raise CoschedError(f"time {found['ns']} ns cannot be: the kernel's clock has 0 to {_LATEST_NS}")
+    if not 0 <= found["position"] <= len(found["queue"]) and not found["truncated"]:
+        raise CoschedError(f"position {found['position']} is not in a queue of {len(found['queue'])}")
+    return found
+
+
+def _check(values: object, example: dict[str, Any], what: str) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise CoschedError(f"{what} is a {type(values).__name__}: another version wrote it, or another program")
+    for name, one in example.items():
+        value = values.get(name)
+        if isinstance(one, dict):
+            _check(value, one, f"{name} of {what}")
+        elif one is not None and type(value) is not type(one):
+            raise CoschedError(f"{name} of {what} is {value!r}: another version wrote it, or another program")
+    return values
+
+
 def is_decision(record: bytes) -> bool:
     """Whether it is an insertion; else a put-back."""
     return bool(_view(record).cause != _RESUME)
@@ -219,3 +250,6 @@ def write_file(path: Path, records: Iterable[bytes]) -> int:
             stream.write(pack(record))
             number += is_decision(record)
     return number
+
+
+_EXAMPLE = decode(bytes(_HEAD))  # all keys, with a value of their kind; `running` is None

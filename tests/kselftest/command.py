@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
-from ctl.cli import cluster, control, jobs, watch  # noqa: F401  # these are imported here, before the forks
+from ctl.cli import cluster, control, jobs, tracing, watch  # noqa: F401  # these are imported here, before the forks
 from ctl.cli.main import main
 from ctl.node import agent as _agent  # noqa: F401
 from ctl.process import daemon, relay  # noqa: F401
