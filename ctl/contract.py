@@ -5,6 +5,7 @@
     NodeFacts, JobFacts                     what nodes tell each other of their jobs' memory (policy `fit`)
     JobQueue                                between the agent and ctl/jobs, which decides whose memory fits
     View and its parts                      between the agent and the dashboard: the answer of `view`
+    Measured, Render                        between the agent and the exporter: the figures of a scrape
 
 The agent fills a `View`, the dashboard draws it and asks for nothing else. All keys are always present unless marked
 NotRequired; an unknown value is None, never a made-up 0. Sizes are bytes, times seconds, rates per second over the
@@ -29,12 +30,14 @@ __all__ = [
     "Join",
     "Load",
     "Local",
+    "Measured",
     "Memory",
     "Modes",
     "NodeFacts",
     "Overload",
     "Peers",
     "Queue",
+    "Render",
     "RuleRate",
     "Sizes",
     "State",
@@ -359,3 +362,20 @@ class View(TypedDict):
     queue: NotRequired[Queue | None]  # None: the policy has none
     since: NotRequired[float]  # Unix time of load
     traced_lost: NotRequired[int]  # decisions lost since load, ring buffer full
+
+
+# between agent and exporter
+
+
+class Measured(TypedDict):
+    """A node's figures now."""
+
+    status: dict[str, Any]  # the answer of `status`
+    jobs: list[dict[str, Any]]  # the answer of `jobs`
+    rules: dict[str, dict[str, int]]  # rule to the scheduler's statistics by name
+    queued: dict[int, int]  # CPU to the number of tasks in its ready queue
+    paging: dict[str, float]  # since boot: swapins and refaults, pages; stalled, seconds
+
+
+Render = Callable[[Measured], bytes]
+"""Make the text of a scrape; called in a thread of its own."""

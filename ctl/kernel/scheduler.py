@@ -199,13 +199,20 @@ class Scheduler:
         ]
         return {stat.name: sum(column) for stat, column in zip(STATS, zip(*rows, strict=True), strict=True)}
 
+    def queue_length(self, cpu: int) -> int:
+        """The number of tasks in a CPU's ready queue now."""
+        with self._loaded() as opened:
+            return int(self._look_at(opened, cpu).nr_queued)
+
+    def _look_at(self, opened: BpfObject, cpu: int) -> Any:
+        if opened.programs["snapshot"].run(cpu.to_bytes(4, "little") + bytes(4)) < 0:
+            raise CoschedError(f"there is no CPU {cpu}: this machine has 0 to {self._cpus - 1}")
+        return self._snap
+
     def snapshot(self, cpu: int) -> dict[str, Any]:
         """One CPU's ready queue now: {"cpu", "queued", "expired", "queue": [T...], "running": T|None, "truncated"}."""
         with self._loaded() as opened:
-            result = opened.programs["snapshot"].run(cpu.to_bytes(4, "little") + bytes(4))
-            if result < 0:
-                raise CoschedError(f"there is no CPU {cpu}: this machine has 0 to {self._cpus - 1}")
-            snap = self._snap
+            snap = self._look_at(opened, cpu)
             return {
                 "cpu": cpu,
                 "queued": snap.nr_queued,

@@ -28,6 +28,7 @@ from ctl.kernel.scheduler import Exit, Scheduler
 from ctl.node.jobs import Job, Jobs
 from ctl.node.listeners import Listeners
 from ctl.node.memory_watch import MemoryWatch
+from ctl.node.metrics import Metrics
 from ctl.node.sensing import NodeSensors
 from ctl.node.server import Server, Stream
 from ctl.node.social import SocialContract
@@ -81,16 +82,23 @@ class Agent:
             self._job_ended,
             job_class.put if by_class else None,
         )
+        self._metrics: Metrics | None = None
         self._followers: set[Stream] = set()
         self._switching = asyncio.Lock()
         self._ended: asyncio.Future[str] | None = None
 
     # life
 
-    async def run(self, server: Server, socket: socket.socket, ready: Callable[[dict[str, Any]], None]) -> str:
-        """Serve on a socket until asked to end or the scheduler is gone; returns why.
+    async def run(
+        self,
+        server: tuple[Server, socket.socket],
+        metrics: tuple[Metrics, socket.socket],
+        ready: Callable[[dict[str, Any]], None],
+    ) -> str:
+        """Serve requests and scrapes, each on its socket, until asked to end or the scheduler is gone; returns why.
 
-        `server`: see `server_of` of ctl/node/operations.py; `ready` is called once, when all is up.
+        `server`, `metrics`: see `server_of` and `metrics_of` of ctl/node/operations.py; `ready` is called once, when
+        all is up.
 
         Raises CoschedError, with the scheduler still loaded, if a part of the agent cannot start.
         """
@@ -105,7 +113,10 @@ class Agent:
         why = "the agent failed"
         try:
             self.contract.reserve()
-            await server.start(socket)
+            await server[0].start(server[1])
+            self._metrics = metrics[0]
+            await self._metrics.start(metrics[1])
+            await self._metrics.listen(int(self.settings.number("metrics_port")))
             listening = loop.create_task(self.listeners.listen())
             contracting = loop.create_task(self.contract.start())
             if self.settings.word("sensors") == "on":
@@ -118,7 +129,7 @@ class Agent:
             why = await self._ended
             return why
         finally:
-            await self._close(why, server)
+            await self._close(why, server[0])
 
     def let_go(self, why: str) -> None:
         """Unload the scheduler and stop listening; requests are refused from here on."""
@@ -142,6 +153,8 @@ class Agent:
         self.jobs.close()
         self.listeners.close()
         await server.close()
+        if self._metrics is not None:
+            await self._metrics.close()
         await self.contract.close()
         if self.listeners.task_delays is not None:
             self.listeners.task_delays.close()
@@ -204,6 +217,8 @@ class Agent:
             policy.check_contract(row, {**before, **checked})
             if checked.get("sensors") == "on":
                 await self.sensors.start()
+            if self._metrics is not None and "metrics_port" in checked:
+                await self._metrics.listen(int(checked["metrics_port"] or 0))
             self._own |= {name: value for name, value in checked.items() if name in self._own}
             try:
                 self.scheduler.write_knobs(**encoding.encode({**self._own, **checked}, row.name))

@@ -7,22 +7,36 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from ctl.contract import Wish
+from ctl.contract import Measured, Render, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.node.agent import Agent
 from ctl.node.authority import Peer
 from ctl.node.jobs import SLURM
+from ctl.node.metrics import Metrics
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
 from ctl.node.server import Operation, Server
 
-__all__ = ["Operations", "server_of"]
+__all__ = ["Operations", "metrics_of", "server_of"]
 
 
 def server_of(agent: Agent) -> Server:
     """A server that answers for this agent."""
     operations = Operations(agent).table()
     return Server(operations, {"trace": agent.tracing.stream, "follow": agent.follow})
+
+
+def metrics_of(agent: Agent, render: Render) -> Metrics:
+    """What answers scrapes for this agent."""
+    report = Report(agent)
+
+    def take() -> Measured:
+        if agent.ending:
+            raise CoschedError(f"the agent is ending: {agent.ending}", FAILED)
+        agent.memory.look()
+        return report.measured()
+
+    return Metrics(take, render)
 
 
 class Operations:

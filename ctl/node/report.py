@@ -139,6 +139,18 @@ class Report:
             "traced_lost": counters["trace_lost"],
         }
 
+    def measured(self) -> views.Measured:
+        """The figures of a scrape."""
+        last = self._agent.memory.state.last
+        assert last is not None  # a sample is taken before the first request
+        return {
+            "status": self.status(),
+            "jobs": self.jobs(),
+            "rules": self._agent.scheduler.stats_by_rule(),
+            "queued": {cpu: self._agent.scheduler.queue_length(cpu) for cpu in sysinfo.online_cpus()},
+            "paging": {"swapins": last.swapins, "refaults": last.refaults, "stalled": last.stalled},
+        }
+
     def _cluster(self) -> views.Cluster | None:
         peers = self._agent.contract.peers
         if peers is None:
@@ -209,6 +221,7 @@ class Report:
                     "cpu_s": usage["cpu_ns"] / 1e9,
                     "majflt": usage["major_faults"],
                     "majflt_s": self.rates.rate("job " + job.jid, "major_faults"),
+                    "swapins": usage["swap_ins"],
                     "swapins_s": self.rates.rate("job " + job.jid, "swap_ins"),
                     "overtakes_given": counts.get("overtakes_given", 0),
                     "overtakes_suffered": counts.get("overtakes_suffered", 0),

@@ -259,6 +259,9 @@ _KNOBS = (
         fields=("share_ns",),
         encoding="ms",
     ),
+    Knob("metrics_port", "integer", 0,
+         "port of 127.0.0.1 on which every user of this node may read the figures for Prometheus; 0: the Unix socket "
+         "alone", "design §5", high=65535),
     Knob(
         "watchdog_ms",
         "integer",

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ctl import policy, protocol
+from ctl.contract import Measured
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import knobs as encoding
 from ctl.kernel.prompt import LONGEST, before_all_others, stay_in_memory
@@ -209,8 +210,8 @@ def _repair() -> list[str]:
     done = cgroups.repair() + ext_server.restore()
     cgroups.dissolve()
     done += [f"removed the pinned map {name}" for name in remove_pins()]
-    protocol.SOCKET.unlink(missing_ok=True)
-    files.STATE.unlink(missing_ok=True)
+    for path in (protocol.SOCKET, files.METRICS, files.STATE):
+        path.unlink(missing_ok=True)
     return done
 
 
@@ -237,8 +238,8 @@ def _agent_process(options: Options, ready: Ready, supervisor: int) -> int:
         files.write_exit({**files.ended(os.getpid(), options.policy, what), "killed": False})
         return FAILED
     finally:
-        files.STATE.unlink(missing_ok=True)
-        protocol.SOCKET.unlink(missing_ok=True)
+        for path in (files.STATE, protocol.SOCKET, files.METRICS):
+            path.unlink(missing_ok=True)
     record: files.Ended = {**files.ended(os.getpid(), options.policy, why), "killed": False}
     if ended is not None:
         record["exit"] = dict(ended)
@@ -283,7 +284,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             from ctl.jobs.history import History
             from ctl.jobs.queue import Queue
             from ctl.node.agent import Agent
-            from ctl.node.operations import server_of
+            from ctl.node.operations import metrics_of, server_of
             from ctl.node.server import open_socket
             from ctl.process.relay import join
 
@@ -301,7 +302,9 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
 
             async def serve() -> tuple[str, Any]:
                 agent = Agent(scheduler, cgroups, options.policy, values, queue, join)
-                why = await agent.run(server_of(agent), open_socket(protocol.SOCKET), up)
+                server = server_of(agent), open_socket(protocol.SOCKET)
+                metrics = metrics_of(agent, _text), open_socket(files.METRICS)
+                why = await agent.run(server, metrics, up)
                 return why, agent.exit
 
             return asyncio.run(serve())
@@ -309,6 +312,13 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
         for sentence in cgroups.repair() + ext_server.restore():  # nothing, unless the agent failed early
             _log.error("left by the agent: %s", sentence)
         cgroups.dissolve()
+
+
+def _text(measured: Measured) -> bytes:
+    """The text of a scrape. Prometheus' library is imported at the first one: nobody else pays for it."""
+    from ctl.monitor.exporter import render
+
+    return render(measured)
 
 
 def object_path() -> Path:

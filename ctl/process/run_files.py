@@ -2,6 +2,7 @@
 """The agent's files in the run directory for other programs: COSCHED_RUN_DIR, else /run/cosched.
 
 agent.sock      see ctl/protocol.py
+metrics.sock    figures for Prometheus, over HTTP: see ctl/node/metrics.py
 agent.json      {"pid", "policy", "since"} of the agent that runs, or that was killed
 agent.lock      held as long as agent or supervisor live
 agent.log       events, and the kernel's dump after it ended a scheduler
@@ -25,6 +26,7 @@ from ctl.errors import FAILED, CoschedError
 __all__ = [
     "LAST_EXIT",
     "LOG",
+    "METRICS",
     "RUN_DIR",
     "STATE",
     "Ended",
@@ -41,6 +43,7 @@ __all__ = [
 
 RUN_DIR = protocol.SOCKET.parent
 LOG, LAST_EXIT, STATE = RUN_DIR / "agent.log", RUN_DIR / "last_exit.json", RUN_DIR / "agent.json"
+METRICS = RUN_DIR / "metrics.sock"
 _LOCK = RUN_DIR / "agent.lock"
 _LOG_LIMIT = 4 << 20  # bytes: of tmpfs; the log before it is kept once more
 

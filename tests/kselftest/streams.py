@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 from ctl import protocol
@@ -34,6 +37,34 @@ def decisions_are_traced() -> None:
         ktap.until(lambda: asked("status")["trace"]["readers"] == 0, "nobody traces any more")
 
 
+def _tracks_and_decisions(path: Path) -> tuple[set[str], int]:
+    """Names of tracks, and the number of decisions, in a trace for Perfetto."""
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+
+    trace = proto.Trace.FromString(path.read_bytes())
+    names = {packet.track_descriptor.uuid: packet.track_descriptor.name for packet in trace.packet}
+    decisions = [packet for packet in trace.packet if names.get(packet.track_event.track_uuid) == "decisions"]
+    assert all(packet.track_event.name and packet.track_event.debug_annotations for packet in decisions)
+    assert all(abs(packet.timestamp / 1e9 - time.time()) < 600 for packet in decisions), "it has not the time of day"
+    return set(names.values()), len(decisions)
+
+
+def traced_for_perfetto() -> None:
+    """Trace writes what Perfetto opens: so many decisions, or until it is interrupted."""
+    out = Path("/tmp/decisions.pftrace")
+    with agent("quantum_ms=5"), _hogs():
+        ctl("trace", "--perfetto", str(out), "--count", "300")
+        names, decisions = _tracks_and_decisions(out)
+        ktap.expect(decisions, 300, "decisions in the trace")
+        assert {"CPU 0", "runs", "job h", os.uname().nodename} <= names, names
+        assert any(name.startswith("hog/") for name in names), names
+        with spawned("ctl", "trace", "--perfetto", str(out)) as tracing:
+            ktap.until(lambda: asked("status")["trace"]["recorded"] > 600, "it records")
+            tracing.send_signal(signal.SIGINT)
+            ktap.expect(tracing.wait(ktap.TIME_OUT_S), 0, "its status")
+        assert _tracks_and_decisions(out)[1] > 0, "no decision before the interruption"
+
+
 def slow_reader() -> None:
     """A client that reads nothing, and a client that sends half a line, delay no other client."""
     with agent("quantum_ms=1"), _hogs(), contextlib.ExitStack() as stack:
@@ -46,4 +77,4 @@ def slow_reader() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(decisions_are_traced, slow_reader)
+    ktap.run(decisions_are_traced, traced_for_perfetto, slow_reader)

@@ -86,6 +86,7 @@ def test_fresh_records_know_their_job_and_the_time() -> None:
     ("change", "words"),
     [
         ({"cpu": "0"}, "cpu of a decision is '0'"),
+        ({"cpu": True}, "cpu of a decision is True"),
         ({"task": 3}, "task of a decision is a int"),
         ({"queue": [{"tid": 1}]}, "comm of a task is None"),
         ({"running": []}, "a task is a list"),

@@ -108,6 +108,20 @@ def test_a_message() -> None:
     ]
 
 
+def test_a_message_before_an_unseen_run() -> None:
+    """The task ran, slept and woke since: its next run does not follow the message."""
+    items = followed(
+        [
+            decided(10, "message", 7, (7,), running=1, position=0, **{"from": 0}),
+            decided(20, "wake", 7, (), running=1),
+            decided(30, "expire", 1),
+            decided(40, "expire", 7),
+        ]
+    )
+    found = [span.decision for span in items if isinstance(span, Span) and span.kind == "runs"]
+    assert found == [None, None]
+
+
 @given(records())
 def test_any_records(recorded: list[dict[str, Any]]) -> None:
     """Decisions stay as they are; a CPU runs one task at a time, and a task is in one place at a time."""
