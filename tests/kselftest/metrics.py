@@ -86,9 +86,9 @@ def figures_agree() -> None:
     """A scrape has the figures of ctl status and ctl jobs, and none of what jobs run."""
     with (
         agent("quantum_ms=5", "local_user=on", policy="ccs", sensors=True),
-        spawned("ctl", "run", "--job", "h", "--", ktap.program("hog"), "3"),
+        spawned("taskset", "1", "ctl", "run", "--job", "h", "--", ktap.program("hog"), "3"),  # CPU 1 is for the test
     ):
-        ktap.until(lambda: [job["tasks"] for job in asked("jobs")] == [4], "the job runs")
+        ktap.until(lambda: [job["tasks"] for job in asked("jobs")] == [3], "the job runs")
         ktap.until(lambda: asked("status")["contract"]["quantum"]["achieved_share"] is not None, "an epoch is over")
         before, job_before = asked("status"), asked("jobs")[0]
         text = _text()
@@ -102,8 +102,8 @@ def figures_agree() -> None:
         for what in ("threads_unobserved", "sockets_unobserved", "socket_events_missed"):
             assert found["cosched_sensors_lost_total", what] <= after["counters"][what], what
         share = found["cosched_share_achieved_ratio",]
-        assert 0.3 < share <= 1, f"three hogs had {share} of the CPU time"
-        ktap.expect(found["cosched_job_tasks", "h"], 4.0, "tasks of the job")
+        assert 0.2 < share <= 1, f"three hogs had {share} of the CPU time"
+        ktap.expect(found["cosched_job_tasks", "h"], 3.0, "tasks of the job")
         for name, key in {"cpu_seconds_total": "cpu_s", "overtakes_given_total": "overtakes_given",
                           "major_faults_total": "majflt", "swapped_in_pages_total": "swapins"}.items():
             got = found["cosched_job_" + name, "h"]

@@ -57,7 +57,7 @@ def traced_for_perfetto() -> None:
         names, decisions = _tracks_and_decisions(out)
         ktap.expect(decisions, 300, "decisions in the trace")
         assert {"CPU 0", "runs", "job h", os.uname().nodename} <= names, names
-        assert any(name.startswith("hog/") for name in names), names
+        assert any(name.startswith("hog-") for name in names), names
         with spawned("ctl", "trace", "--perfetto", str(out)) as tracing:
             ktap.until(lambda: asked("status")["trace"]["recorded"] > 600, "it records")
             tracing.send_signal(signal.SIGINT)

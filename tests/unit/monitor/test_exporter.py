@@ -95,7 +95,17 @@ def test_the_figures() -> None:
     assert found["cosched_quantum_seconds", "parallel"] == 0.01
     assert (found["cosched_queued_tasks", "0"], found["cosched_queued_tasks", "1"]) == (4, 0)
     assert found["cosched_sensors_lost_total", "threads_unobserved"] == 2
-    assert found["cosched_job_cpu_seconds_total", "a"] == 1.5 and found["cosched_job_swap_bytes", "b"] == 4096
+    assert {key[0].removeprefix("cosched_job_"): value for key, value in found.items() if key[1:] == ("a",)} == {
+        "start_time_seconds": 1e9,
+        "tasks": 3,
+        "cpu_seconds_total": 1.5,
+        "major_faults_total": 7,
+        "swapped_in_pages_total": 5,
+        "memory_bytes": 1 << 20,
+        "swap_bytes": 4096,
+        "overtakes_given_total": 11,
+        "overtakes_suffered_total": 13,
+    }
     states = {key[1:]: value for key, value in found.items() if key[0] == "cosched_job_state"}
     assert states == {(jid, state): state == now for jid, now in (("a", "slowed"), ("b", "free")) for state in State}
     for unknown in ("memory_needed_bytes", "share_achieved_ratio", "jobs_memory_used_bytes", "jobs_room_bytes"):

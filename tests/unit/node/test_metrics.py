@@ -19,6 +19,7 @@ from ctl.node.metrics import Metrics
 from ctl.node.server import open_socket
 
 Answer = tuple[str, bytes]
+GET = b"GET /metrics HTTP/1.1\r\n\r\n"
 
 
 class Node:
@@ -41,9 +42,9 @@ class Node:
         self.threads.add(threading.get_ident())
         return f"figure {measured}\n".encode() * 1000
 
-    async def get(self, request: bytes = b"GET /metrics HTTP/1.1\r\n\r\n", port: int = 0) -> Answer:
+    async def get(self, request: bytes = GET, port: int = 0, host: str = "127.0.0.1") -> Answer:
         """The status line and the body of an answer."""
-        opened = asyncio.open_connection("127.0.0.1", port) if port else asyncio.open_unix_connection(self.path)
+        opened = asyncio.open_connection(host, port) if port else asyncio.open_unix_connection(self.path)
         reader, writer = await opened
         writer.write(request)
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -188,6 +189,8 @@ def test_the_port_comes_goes_and_moves(tmp_path: Path) -> None:
         await node.metrics.listen(one)
         await node.metrics.listen(one)
         assert (await node.get(port=one))[0] == "200 OK"
+        with pytest.raises(ConnectionRefusedError):
+            await node.get(port=one, host="127.0.0.2")  # of the addresses of this machine one is served
         words = rf"port {other} of 127\.0\.0\.1 is taken: give metrics_port another"
         with socket.create_server(("127.0.0.1", other)), pytest.raises(CoschedError, match=words):
             await node.metrics.listen(other)
