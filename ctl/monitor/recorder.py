@@ -24,6 +24,7 @@ from ctl.protocol import Client
 __all__ = ["Fresh", "decisions", "from_agent", "from_file", "read", "shifts", "together"]
 
 _KNOWN_NS: Final = 1_000_000_000  # a thread's number may be another's after this time
+_MOST_KNOWN: Final = 4096  # threads, before the old ones are forgotten
 _LISTEN: Final = 100  # records between two looks at events
 _MOST_S: Final = 1e9  # of an offset; 2^63 ns are 9.2e9 s
 _UNIX_NS: Final = range(1 << 62)  # until the year 2116
@@ -51,6 +52,8 @@ class Fresh:
         at, jid = self._jids.get(tid, (now - 2 * _KNOWN_NS, None))
         if now - at > _KNOWN_NS:
             jid = self._find(tid)
+            if len(self._jids) >= _MOST_KNOWN:
+                self._jids = {one: seen for one, seen in self._jids.items() if now - seen[0] <= _KNOWN_NS}
             self._jids[tid] = now, jid
         return jid
 

@@ -16,6 +16,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from ctl.cli.main import main
 from ctl.errors import CoschedError
 from ctl.kernel import trace
+from ctl.monitor import recorder
 from ctl.monitor.recorder import Fresh, decisions, read
 from tests.unit.monitor.decided import raw
 
@@ -80,6 +81,14 @@ def test_fresh_records_know_their_job_and_the_time() -> None:
     assert decoder.decode(raw(10**9, "wake", 1))["task"]["jid"] == "a"
     assert decoder.decode(raw(10**9 + 11, "wake", 1))["task"]["jid"] == "b"  # the number may be another's by now
     assert asked == [1, 3, 1]
+
+
+def test_ended_threads_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "_MOST_KNOWN", 3)
+    decoder = Fresh(lambda _tid: "a")
+    for number in range(20):
+        decoder.decode(raw(number * 10**9, "wake", 2 * number + 1))
+        assert len(decoder._jids) <= 3
 
 
 @pytest.mark.parametrize(
