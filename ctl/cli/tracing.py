@@ -8,7 +8,7 @@ import itertools
 import json
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,20 +97,16 @@ def _convert(sources: tuple[Path, ...], count: int | None, out: Path, offsets: t
 def _live(count: int | None, raw: Path | None, perfetto: Path | None, offsets: tuple[str, ...], as_json: bool) -> None:
     """The agent's stream, printed or into a file."""
     from ctl.kernel import trace as records
-    from ctl.monitor.recorder import Fresh, decisions
     from ctl.protocol import Client
 
-    with Client() as agent:
-        lost = records.Lost()
+    write = _writer(raw, perfetto, offsets, as_json)
+    lost = records.Lost()
+    with Client() as agent, contextlib.ExitStack() as stack:
+        if perfetto is not None:
+            stack.enter_context(_interrupt_ends(agent))
         taken = records.up_to(count, lost.watch(agent.stream_raw("trace")))
         try:
-            if perfetto is not None:
-                written = _record(taken, perfetto, offsets, agent)
-            elif raw is not None:
-                written = records.write_file(raw, taken)
-                _written(written, raw)
-            else:
-                written = _show(decisions(map(Fresh().decode, taken)), as_json)
+            written = write(taken)
         except KeyboardInterrupt:
             return
         finally:
@@ -120,19 +116,43 @@ def _live(count: int | None, raw: Path | None, perfetto: Path | None, offsets: t
         raise CoschedError(f"the agent ended after {written} of {count} decisions: see `ctl status`", FAILED)
 
 
-def _record(taken: Iterable[bytes], out: Path, offsets: tuple[str, ...], agent: Any) -> int:
+def _writer(
+    raw: Path | None, perfetto: Path | None, offsets: tuple[str, ...], as_json: bool
+) -> Callable[[Iterable[bytes]], int]:
+    """What becomes of the stream; it returns the number of decisions. All is imported before the stream begins, so that
+    none is lost meanwhile."""
+    if perfetto is not None:
+        return _recorder(perfetto, offsets)
+    from ctl.kernel import trace as records
+    from ctl.monitor.recorder import Fresh, decisions
+
+    def keep(taken: Iterable[bytes]) -> int:
+        assert raw is not None
+        written = records.write_file(raw, taken)
+        _written(written, raw)
+        return written
+
+    return keep if raw is not None else lambda taken: _show(decisions(map(Fresh().decode, taken)), as_json)
+
+
+def _recorder(out: Path, offsets: tuple[str, ...]) -> Callable[[Iterable[bytes]], int]:
     """The stream into a trace, until it has enough or is interrupted."""
     from ctl.monitor.perfetto_trace import write_trace
     from ctl.monitor.recorder import from_agent, shifts, together
     from ctl.protocol import Client
 
     shift = shifts(offsets)
-    with Client() as follower, _interrupt_ends(agent), out.open("wb") as file:
-        recording = from_agent(taken, shift, follower)
-        together([recording], shift)
-        written = write_trace(file, [recording])
-    _written(written, out)
-    return written
+
+    def record(taken: Iterable[bytes]) -> int:
+        with Client() as follower:
+            recording = from_agent(taken, shift, follower)
+            together([recording], shift)
+            with out.open("wb") as file:
+                written = write_trace(file, [recording])
+        _written(written, out)
+        return written
+
+    return record
 
 
 @contextlib.contextmanager
