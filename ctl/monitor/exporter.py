@@ -3,7 +3,7 @@
 
 Names follow https://prometheus.io/docs/practices/naming: base units, `_total` for counters. The scheduler's statistics
 are those of COSCHED_STATS in bpf/cosched.h, with the descriptions there. A job is a number of figures under its JID;
-what it runs and whose it is are in no label.
+what it runs and whose it is are in no label. The label is `jid`, as `job` and `instance` are Prometheus' own labels.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class NodeCollector(Collector):
         counters = status["counters"].items()
         yield _family(_LOST, ("what",), [((name,), count) for name, count in counters if name not in _STATISTICS])
         for figure in _JOB:
-            yield _family(figure, ("job",), [((job["jid"],), job) for job in now["jobs"]])
+            yield _family(figure, ("jid",), [((job["jid"],), job) for job in now["jobs"]])
         states = [((job["jid"], str(state)), job["state"] == state) for job in now["jobs"] for state in State]
-        yield _family(_STATE, ("job", "state"), states)
+        yield _family(_STATE, ("jid", "state"), states)
 
 
 def _family(figure: _Figure, labels: Sequence[str], things: Iterable[tuple[Sequence[str], Any]]) -> Metric:

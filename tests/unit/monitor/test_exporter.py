@@ -133,6 +133,7 @@ def test_names_follow_the_conventions() -> None:
             assert sample.name.startswith("cosched_") and re.fullmatch("[a-z_]+", sample.name)
             assert sample.name.endswith(UNITS + COUNTS + TRUTHS), sample.name
             assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+            assert not {"job", "instance"} & sample.labels.keys(), "Prometheus gives these, and renames ours"
         assert family.documentation
 
 
@@ -164,6 +165,17 @@ def test_the_board_shows_metrics_that_there_are() -> None:
     assert len(named) > 15 and named <= there
     panels = [panel["title"] for panel in board["panels"]]
     assert len(panels) == len(set(panels)) and all(_expressions(panel) for panel in board["panels"])
+
+
+def test_the_board_names_labels_that_there_are() -> None:
+    labels = {
+        label
+        for family in text_string_to_metric_families(render(measured()).decode())
+        for sample in family.samples
+        for label in sample.labels
+    }
+    shown = set(re.findall(r"\{\{(\w+)\}\}", BOARD.read_text()))
+    assert shown <= labels | {"instance"}
 
 
 @pytest.mark.parametrize("expression", _expressions(json.loads(BOARD.read_text())))
