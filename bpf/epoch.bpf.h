@@ -276,7 +276,7 @@ static __always_inline void end_borrowing(struct rq_ctx *rq, s32 cpu)
 	rq->lent = 0;
 	curr = scx_bpf_cpu_curr(cpu);
 	cctx = curr ? ctx_of(curr) : NULL;
-	if (cctx && cctx->borrows)
+	if (cctx && borrows(cctx, knobs_of(rq)))
 		interrupt(cpu);
 }
 

@@ -99,7 +99,7 @@ static __always_inline u64 rest_of_interrupted(const struct rq_ctx *rq, struct t
 	if (!prev || !is_queued_or_runs(prev) || rq->rest_tid != prev->pid)
 		return 0;
 	tctx = rq->lent ? ctx_of(prev) : NULL;
-	if (tctx && tctx->borrows)
+	if (tctx && borrows(tctx, knobs_of(rq)))
 		return 0;
 	rest = rq->quantum_end - prev->se.sum_exec_runtime;
 	return rest > 0 ? rest : 0;

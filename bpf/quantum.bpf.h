@@ -58,12 +58,6 @@ static __always_inline u64 slice_of(struct task_struct *p, const struct knobs *k
 	return quantum_if(p, k, k->set_quantum && is_held_back(p, k));
 }
 
-/* Has each task one quantum in an epoch? With no job, nothing competes with local tasks. */
-static __always_inline bool has_epochs(const struct knobs *k)
-{
-	return k->epochs && any_parallel(k);
-}
-
 #define SHARED_MOST	8	/* quanta: what one task of a job may have where jobs share L */
 
 /* What p may use in an epoch of this ready queue, ns. */

@@ -33,13 +33,13 @@ static __always_inline bool is_ahead_of_all(const struct task_struct *p, const s
  */
 static __always_inline struct task_struct *running_on(s32 cpu, struct task_ctx **cctx)
 {
+	const struct knobs *k = knobs_of(rq_of(cpu));
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
-	if (!curr || !is_queued_or_runs(curr) || !curr->scx.slice ||
-	    is_ahead_of_all(curr, knobs_of(rq_of(cpu)), true))
+	if (!curr || !is_queued_or_runs(curr) || !curr->scx.slice || is_ahead_of_all(curr, k, true))
 		return NULL;
 	*cctx = ctx_of(curr);
-	if (!*cctx || rq_of(cpu)->resume_tid == curr->pid || (*cctx)->borrows)
+	if (!*cctx || rq_of(cpu)->resume_tid == curr->pid || borrows(*cctx, k))
 		return NULL;
 	return curr;
 }

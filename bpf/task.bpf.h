@@ -66,6 +66,18 @@ static __always_inline bool any_parallel(const struct knobs *k)
 	return nr_parallel || k->classify == CLASSIFY_MES;
 }
 
+/* Has each task one quantum in an epoch? With no job, nothing competes with local tasks. */
+static __always_inline bool has_epochs(const struct knobs *k)
+{
+	return k->epochs && any_parallel(k);
+}
+
+/* Does p run though its quantum is used? Without epochs no quantum is: what the last ones left says nothing. */
+static __always_inline bool borrows(const struct task_ctx *tctx, const struct knobs *k)
+{
+	return tctx->borrows && has_epochs(k);
+}
+
 /* Does this task wait in a ready queue (a vtime DSQ)? */
 static __always_inline bool in_ready_queue(const struct task_struct *p)
 {

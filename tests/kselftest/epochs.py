@@ -117,5 +117,32 @@ def nothing_waits_without_a_job() -> None:
             ktap.expect(scheduler.stats()["epochs"], epochs, "epochs that end without a job")
 
 
+def _late_us() -> int:
+    """By how much a local 5 ms sleeper on CPU 0 is late, mean of 40, us."""
+    with spawned(ktap.program("lateness"), "5000", "40", cpu=0) as sleeper:
+        return int(sleeper.communicate(timeout=ktap.TIME_OUT_S)[0].split()[0])
+
+
+def nobody_borrows_without_a_job() -> None:
+    """A task that ran on borrowed time as the last job went is displaced by a sleeper, like any other."""
+    late = []
+    with loaded("zhang", quantum_ms=100) as scheduler, spawned(ktap.program("hog"), "1", cpu=0):
+        scheduler.adjust(local_user=1)
+        for _ in range(int(ktap.at_length(12, 8))):
+            # a rank that sleeps leaves most of the epoch to the hog, which has used its quantum for half of the time
+            with job("j") as parallel, spawned(ktap.program("blocks"), "1", "100", "20000", cgroup=parallel, cpu=0):
+                time.sleep(0.5)
+            late.append(_late_us())
+    ktap.note(f"late by {sorted(late)} us")
+    ktap.measured(max(late) < 20_000, f"a sleeper beside a hog was late by {max(late)} us once the job had gone")
+
+
 if __name__ == "__main__":
-    ktap.run(tasks_that_compute, tasks_that_block, jobs_together, children_share_a_quantum, nothing_waits_without_a_job)
+    ktap.run(
+        tasks_that_compute,
+        tasks_that_block,
+        jobs_together,
+        children_share_a_quantum,
+        nothing_waits_without_a_job,
+        nobody_borrows_without_a_job,
+    )

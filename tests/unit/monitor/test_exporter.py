@@ -78,6 +78,11 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
     }
 
 
+def test_each_metric_has_a_name_of_its_own() -> None:
+    declared = re.findall(r"^# TYPE (\S+)", render(measured()).decode(), re.MULTILINE)
+    assert len(declared) == len(set(declared)), sorted(name for name in declared if declared.count(name) > 1)
+
+
 def test_every_statistic_has_its_declaration() -> None:
     families = {family.name: family for family in text_string_to_metric_families(render(measured()).decode())}
     for place, stat in enumerate(STATS, 100):
