@@ -54,7 +54,7 @@ _NODE: Final = (
         "status.contract.quantum.achieved_share",
     ),
     _Figure("busy_cpus", "CPUs used in the last epoch", "status.contract.quantum.busy_cpus"),
-    _Figure("epochs_total", "Epochs since the agent started", "status.contract.epoch.number"),
+    _Figure("contract_epochs_total", "Times that the agent measured shares (epoch_ms)", "status.contract.epoch.number"),
     _Figure("speed_weight_ratio", "W: this node's speed by the fastest node's", "status.contract.weight"),
     _Figure("jobs_memory_pool_bytes", "M_Paral: the memory guaranteed to jobs", "status.contract.memory.pool"),
     _Figure("jobs_memory_used_bytes", "Memory of all jobs, as Set_Memory saw it", "status.contract.memory.used"),
