@@ -85,19 +85,6 @@ static __always_inline void expire(struct task_struct *p, struct task_ctx *tctx,
 	mark_busy(rq);
 }
 
-/* Move the queued task @p from the tasks that wait for an epoch to its place in the ready queue. */
-static __always_inline void move_back(struct task_struct *p, s32 cpu, u64 slice, u64 key)
-{
-	struct bpf_iter_scx_dsq it;
-
-	if (!bpf_iter_scx_dsq_new(&it, EXPIRED(cpu), 0)) {
-		scx_bpf_dsq_move_set_slice(&it, slice);
-		scx_bpf_dsq_move_set_vtime(&it, key);
-		scx_bpf_dsq_move_vtime(&it, p, cpu, 0);
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-}
-
 /*
  * insert_RQ for a task that waited for an epoch: the next has begun, or, with
  * CAUSE_WAKE, its message has come. Returns whether it takes the CPU.
@@ -123,7 +110,7 @@ __noinline int come_back(struct task_struct *p __arg_trusted, struct task_ctx *t
 	note_key(rq, w->tid, w->key);
 	if (k->trace)
 		record_end(cpu, preempt);	/* of the queue without p */
-	move_back(p, cpu, turn_of(p, tctx, k), w->key);
+	move_queued(p, EXPIRED(cpu), cpu, w->key, turn_of(p, tctx, k));
 	return preempt;
 }
 

@@ -16,18 +16,6 @@
 
 #define MESSAGE_LOOKS	8	/* what a message costs beside its walk, in looks at a task */
 
-/* Give the queued task @p another key. The iterator stands for its queue, and need not have come to it. */
-static __always_inline void move_queued(struct task_struct *p, s32 cpu, u64 key)
-{
-	struct bpf_iter_scx_dsq it;
-
-	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
-		scx_bpf_dsq_move_set_vtime(&it, key);
-		scx_bpf_dsq_move_vtime(&it, p, cpu, 0);
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-}
-
 /* Let the queued task @p rise from its place. Returns whether it takes the CPU. */
 __noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull, s32 cpu)
 {
@@ -58,7 +46,7 @@ __noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx _
 	count_insertion(w, stats_of(cpu, k->rule), plan);
 	stats_of(cpu, k->rule)[STAT_MESSAGE]++;
 	if (w->key != p->scx.dsq_vtime)
-		move_queued(p, cpu, w->key);
+		move_queued(p, cpu, cpu, w->key, 0);
 	if (k->trace)
 		record_end(cpu, preempt);
 	return preempt;

@@ -228,6 +228,23 @@ static __always_inline void place_walked(struct rq_ctx *rq, struct placing *w, u
 	}
 }
 
+/*
+ * Move @p, queued in @from, to the key in the ready queue of @cpu, with a slice of its
+ * own if @slice is one. The iterator stands for the queue, and need not have come to p.
+ */
+static __always_inline void move_queued(struct task_struct *p, u64 from, s32 cpu, u64 key, u64 slice)
+{
+	struct bpf_iter_scx_dsq it;
+
+	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {
+		if (slice)
+			scx_bpf_dsq_move_set_slice(&it, slice);
+		scx_bpf_dsq_move_set_vtime(&it, key);
+		scx_bpf_dsq_move_vtime(&it, p, cpu, 0);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
 /* A gap ran out of midpoints: give every task of the queue a new key, in order. */
 __noinline int renumber_queue(s32 cpu)
 {
