@@ -230,7 +230,7 @@ __noinline bool steal(s32 cpu, s32 least)
 
 		if (!rq_of(victim)->busy)
 			continue;
-		if (scx_bpf_dsq_nr_queued(victim) + scx_bpf_dsq_nr_queued(EXPIRED(victim)) >= least &&
+		if (nr_waiting(victim) >= least &&
 		    (scx_bpf_dsq_move_to_local(victim) || scx_bpf_dsq_move_to_local(EXPIRED(victim)))) {
 			stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL]++;
 			return true;
@@ -296,7 +296,7 @@ bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
 		return false;
 	tctx = seen_waiting(from, k);
 	o = tctx ? bpf_map_lookup_elem(&obs, &tid) : NULL;
-	if (tctx && o && o->socks && others_wait(cpu)) {
+	if (tctx && o && o->socks && nr_waiting(cpu)) {
 		exec = exec_now(from);
 		if (!is_still(tctx, o, exec, k) || ++tctx->yields < YIELDS) {
 			tctx->waiting = 0;

@@ -116,10 +116,11 @@ static __always_inline bool may_raise_irq_work(void)
 	return !rq_of(bpf_get_smp_processor_id())->inactive;
 }
 
-/* Do other tasks wait for @cpu? */
-static __always_inline bool others_wait(s32 cpu)
+/* The number of tasks that wait for @cpu, in this epoch or for the next. */
+static __always_inline s32 nr_waiting(s32 cpu)
 {
-	return scx_bpf_dsq_nr_queued(cpu) || (rq_of(cpu)->expired && scx_bpf_dsq_nr_queued(EXPIRED(cpu)));
+	return scx_bpf_dsq_nr_queued(cpu) +
+	       (rq_of(cpu)->expired ? scx_bpf_dsq_nr_queued(EXPIRED(cpu)) : 0);
 }
 
 static __always_inline void mark_busy(struct rq_ctx *rq)

@@ -198,7 +198,7 @@ static __always_inline void end_polling(void)
 		tctx->poll_since = exec;
 		tctx->polls = 0;
 	}
-	if (tctx->waiting && others_wait(cpu))
+	if (tctx->waiting && nr_waiting(cpu))
 		take_cpu_soon(cpu, tid);
 }
 
