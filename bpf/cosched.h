@@ -78,7 +78,7 @@ enum flt_mode {
 };
 
 /* What a task has in each epoch of a ready queue, beside a job. */
-enum epochs {
+enum epochs_mode {
 	EPOCHS_OFF,		/* no epochs: a quantum at each wake-up */
 	EPOCHS_TASK,		/* its quantum (CCS sec. 3.1) */
 	EPOCHS_JOBS,		/* a local task its quantum, the tasks of jobs together L of the CPU */
@@ -139,7 +139,7 @@ struct knobs {
 	unsigned int		stretch;	/* 1/W, fixed point, 0: 1; a slow node's quanta are longer */
 	unsigned long long	spin_ns;	/* CPU time without a message after which a task that polls waits, 0: never */
 	unsigned int		starve_ms;	/* RULE_PRIO, RULE_ORDER: how long others may have the CPU for themselves */
-	unsigned int		epochs;		/* enum epochs: what a task has in each epoch of a ready queue */
+	unsigned int		epochs;		/* enum epochs_mode: what a task has in each epoch of a ready queue */
 	unsigned long long	epoch_ns;	/* the longest epoch */
 	unsigned int		c_mes;		/* enum c_mes_mode */
 	unsigned int		pad;

@@ -10,7 +10,12 @@
  * Dispatch takes tasks back in portions, so that its work is bounded. A CPU that
  * would idle does not wait for an epoch: a task whose quantum is used borrows it.
  * That costs the task nothing, and any task of the epoch that wakes takes the CPU.
- * An epoch is as long as its tasks' quanta together, also if tasks sleep in between.
+ * A task that another CPU takes away is charged there.
+ *
+ * In CCS an epoch ends when all tasks of the queue have used their quanta, so a task
+ * that sleeps for a moment loses what it has left. Here an epoch is as long as its
+ * tasks' quanta together, also if some sleep in between (a reading of ours: spec.md
+ * has no id for it). epochs=jobs departs from Alg. 2 (B-CCS-15), see set_quantum.h.
  *
  * A child has half of what its parent has left, and the parent the other half; a
  * child that ends leaves the parent what it did not use. So it was in Linux 2.4: a

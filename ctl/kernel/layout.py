@@ -92,7 +92,7 @@ OVERLOAD = _words("overload_mode", "OVERLOAD_")
 CLASSIFY = _words("classify_mode", "CLASSIFY_")
 FLT = _words("flt_mode", "FLT_")
 C_MES = _words("c_mes_mode", "C_MES_")
-EPOCHS = _words("epochs", "EPOCHS_")
+EPOCHS = _words("epochs_mode", "EPOCHS_")
 
 _FIXED_ONE = 1 << constant("MES_SHIFT")
 
