@@ -103,15 +103,18 @@ def children_share_a_quantum() -> None:
 
 def nothing_waits_without_a_job() -> None:
     """When the last job goes, the tasks that waited for an epoch are in the ready queue again."""
-    hog = ktap.program("hog")
+    hog, blocks = ktap.program("hog"), ktap.program("blocks")
     with loaded("zhang", share_l=_L) as scheduler:
         scheduler.adjust(local_user=1)
         with ExitStack() as stack:
             for _ in range(4):
                 stack.enter_context(spawned(hog, "1", cpu=0))
-            with job("j") as parallel, spawned(hog, "1", cgroup=parallel, cpu=0):
-                ktap.until(lambda: scheduler.snapshot(0)["expired"] > 2, "hogs wait for the next epoch")
-            ktap.until(lambda: not scheduler.snapshot(0)["expired"], "no task waits for an epoch")
+            for pause_ms in range(1, 1 + int(ktap.at_length(12, 6))):
+                # a rank that sleeps ends in the middle of an epoch, each time in another part of it
+                with job("j") as parallel, spawned(blocks, "1", "100", "20000", cgroup=parallel, cpu=0):
+                    ktap.until(lambda: scheduler.snapshot(0)["expired"] > 2, "hogs wait for the next epoch")
+                    time.sleep(0.007 * pause_ms)
+                ktap.until(lambda: not scheduler.snapshot(0)["expired"], "no task waits for an epoch", 5)
             epochs = scheduler.stats()["epochs"]
             time.sleep(0.5)
             ktap.expect(scheduler.stats()["epochs"], epochs, "epochs that end without a job")
