@@ -135,8 +135,7 @@ class Session:
     async def _tell_facts(self) -> None:
         """Write our facts when they change, and before their lease ends; one record at a time, so the newest last."""
         written = False
-        for subject, data in (await self.link.values(JOBS)).items():
-            self._ours.heard_facts(subject, data)
+        await self._hear_facts()
         while not self.link.lost.is_set():
             self._news.clear()
             facts, machine = self._ours.facts(), self._ours.machine
@@ -157,6 +156,16 @@ class Session:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LEASE / 3):
                     await self._news.wait()
+
+    async def _hear_facts(self) -> None:
+        """Read every node's facts; the buckets of a broker that came back empty are there a moment later."""
+        while not self.link.lost.is_set():
+            try:
+                for subject, data in (await self.link.values(JOBS)).items():
+                    self._ours.heard_facts(subject, data)
+                return
+            except LinkError:
+                await asyncio.sleep(_RETRY * random.uniform(0.5, 1.0))
 
     async def _write_all(self) -> None:
         """Our records, now and whenever a third of their life is over."""
