@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from functools import partial
 
+import pytest
+
+from ctl.cluster.broker import Broker
 from ctl.cluster.events import LEASE
 from ctl.cluster.facts import encode_facts
 from ctl.contract import JobFacts, NodeFacts
@@ -73,6 +78,34 @@ def test_without_a_broker_the_others_facts_end_with_the_lease_and_come_back() ->
             await cluster.stop_broker("node1")
             await until(lambda: not one.others and not two.others, LEASE + 2)
             await cluster.start_broker("node1")
+            await until(lambda: one.others and two.others, 10)
+
+    run(work())
+
+
+def test_facts_are_heard_also_where_the_buckets_come_after_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that lost its store answers before its keeper has made the buckets anew."""
+    gate, look = asyncio.Event(), Broker._look
+
+    async def late(broker: Broker) -> None:
+        await gate.wait()
+        await look(broker)
+
+    async def work() -> None:
+        async with lab() as cluster:
+            one, two = cluster.host("node1"), cluster.host("node2")
+            for host in (one, two):
+                host.relay.facts(facts(JobFacts("a", 40)))
+            await until(lambda: one.others and two.others, 10)
+            await cluster.stop_broker("node1")
+            await until(lambda: not one.others and not two.others, LEASE + 2)
+            monkeypatch.setattr(Broker, "_look", late)
+            starting = asyncio.create_task(cluster.start_broker("node1"))
+            for host in (one, two):
+                await until(partial(getattr, host.relay, "connected_to"), 15)
+            await asyncio.sleep(1)
+            gate.set()
+            await starting
             await until(lambda: one.others and two.others, 10)
 
     run(work())
