@@ -254,8 +254,8 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	/* a displaced task comes here first; if another does, it blocked before it could be put back */
 	if (rq->resume_tid && !(prev && prev->pid == rq->resume_tid && is_queued_or_runs(prev)))
 		rq->resume_tid = 0;
-	if (rq->renumber)
-		renumber_queue(cpu);
+	if (rq->gap && !rq->resume_tid)
+		open_gap(cpu);
 	if (rq->msg_r != rq->msg_w && handle_messages(cpu, prev))
 		return;
 	if (rq->expired)

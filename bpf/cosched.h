@@ -322,7 +322,8 @@ struct exit_record {
 	X(FAR, messages_far, "messages for tasks too deep in a queue to be moved") \
 	X(BOUNDED, bounded, "walks ended by walk_max, tops denied by top_ms")	\
 	X(GAP, gaps, "key gaps exhausted")				\
-	X(RENUMBER, renumbers, "ready queues renumbered")		\
+	X(RENUMBER, renumbers, "key gaps opened by giving tasks new keys")	\
+	X(GAP_FAR, gaps_far, "key gaps too deep in a queue to be opened")	\
 	X(WAIT, waits, "quanta given up by tasks that poll for a message")	\
 	X(EXPIRE, expirations, "tasks that used their quantum and waited for the next epoch") \
 	X(EPOCH, epochs, "epochs that ended while a task waited for the next one") \

@@ -6,10 +6,11 @@
  * neighbours: the midpoint. Ahead of the head: its key - spacing. Keys wrap
  * and compare by signed difference, as the kernel compares them, so only the
  * span of one queue matters. A midpoint that leaves no further one makes the
- * next dispatch renumber the queue. An insertion that needs one before that is
- * counted, and its task takes the key of the neighbour ahead: equal keys keep
- * insertion order, so it is in its place unless both neighbours have that key.
- * Then it goes behind both, and its record says so (DEC_GAP).
+ * next dispatches open the gap: the tasks on one side of it get new keys, a few in
+ * each dispatch. An insertion that needs a key before that is counted, and its task
+ * takes the key of the neighbour ahead: equal keys keep insertion order, so it is
+ * in its place unless both neighbours have that key. Then it goes behind both, and
+ * its record says so (DEC_GAP).
  *
  * Everything here runs with the rq lock of the queue's CPU held. Only a
  * stealing CPU removes tasks without it; what we remember of the tail is
@@ -60,7 +61,7 @@ static __always_inline void place_head(struct rq_ctx *rq, struct placing *w, s32
  * displaced task that is about to come back between them.
  */
 static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, u64 ahead,
-					  u64 behind, u64 step)
+					  u64 behind, u64 step, enum queue_end from)
 {
 	u64 gap;
 
@@ -68,8 +69,11 @@ static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, 
 	    (s64)(behind - rq->resume_key) > 0)
 		behind = rq->resume_key;
 	gap = behind - ahead;
-	if (gap < 4)
-		rq->renumber = 1;
+	if (gap < 4 && !rq->gap) {
+		rq->gap = from;
+		rq->gap_ahead = ahead;
+		rq->gap_room = 0;
+	}
 	w->limit = behind;
 	if (gap < 2) {
 		w->key = ahead;
@@ -123,7 +127,7 @@ static __always_inline void place_credit(struct rq_ctx *rq, struct placing *w, s
 		place_tail(rq, w);
 	else
 		place_between(rq, w, rq->credit_key, rq->credit_limit,
-			      1ULL << (cfg.key_shift / 2 & 63));
+			      1ULL << (cfg.key_shift / 2 & 63), QUEUE_HEAD);
 }
 
 /* Remember the last task placed on credit. */
@@ -219,7 +223,7 @@ static __always_inline void place_walked(struct rq_ctx *rq, struct placing *w, u
 	if (!w->passed && from) {
 		w->key = w->limit = w->behind;
 	} else if (w->stopped && w->passed) {
-		place_between(rq, w, w->ahead, w->behind, spacing());
+		place_between(rq, w, w->ahead, w->behind, spacing(), QUEUE_TAIL);
 	} else if (w->passed) {
 		w->limit = w->behind;
 		w->key = w->behind - spacing();
@@ -245,28 +249,84 @@ static __always_inline void move_queued(struct task_struct *p, u64 from, s32 cpu
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-/* A gap ran out of midpoints: give every task of the queue a new key, in order. */
-__noinline int renumber_queue(s32 cpu)
+#define OPEN_MOST	96	/* tasks between an end of a queue and a gap that is opened: LOOKS and a walk */
+#define OPEN_PORTION	16	/* of them, those that get a new key in one dispatch */
+
+/*
+ * A gap ran out of midpoints. The tasks between it and the end of the queue from
+ * which it was found move away from it, in order, from that end on: the tail's to
+ * keys behind all others, the head's to keys ahead of all others. Who has moved has
+ * a key beyond the next one to be given, and so has who came in between.
+ */
+static __always_inline void begin_opening(struct rq_ctx *rq, s32 cpu)
+{
+	struct task_struct *head = scx_bpf_dsq_peek(cpu);
+
+	rq->gap_room = OPEN_MOST;
+	if (rq->gap == QUEUE_TAIL)
+		rq->gap_next = rq->tail_key = rq->tail_key + OPEN_MOST * spacing();
+	else if (head)
+		rq->gap_next = head->scx.dsq_vtime - OPEN_MOST * spacing();
+	else
+		rq->gap = 0;
+}
+
+/* The task @tid moves from @key to @to: what we remember of its key goes along. */
+static __always_inline void follow_key(struct rq_ctx *rq, u32 tid, u64 key, u64 to)
+{
+	if (tid != rq->credit_tid || key != rq->credit_key)
+		return;
+	rq->credit_key = to;
+	if ((s64)(rq->credit_limit - to) <= 0 || rq->credit_limit - to > spacing())
+		rq->credit_limit = to + spacing();
+}
+
+/* Has a task under @key moved? */
+static __always_inline bool has_moved(const struct rq_ctx *rq, u64 key)
+{
+	return rq->gap == QUEUE_TAIL ? (s64)(key - rq->gap_next) > 0 : (s64)(rq->gap_next - key) > 0;
+}
+
+/* Is a task under @key on the other side of the gap? */
+static __always_inline bool is_beyond_gap(const struct rq_ctx *rq, u64 key)
+{
+	return rq->gap == QUEUE_TAIL ? (s64)(key - rq->gap_ahead) <= 0 : (s64)(key - rq->gap_ahead) > 0;
+}
+
+/* Move one portion. A gap that is too far from its end stays closed, and is counted. Not static, see fill_obs(). */
+__noinline int open_gap(s32 cpu)
 {
 	struct rq_ctx *rq = rq_of(cpu);
-	u64 key = rq->tail_key;
+	u32 outcome = STAT_RENUMBER;
 	struct task_struct *q;
 
-	bpf_for_each(scx_dsq, q, cpu, 0) {
-		u32 tid = q->pid;
+	if (!rq->gap_room)
+		begin_opening(rq, cpu);
+	if (!rq->gap)
+		return 0;
+	rq->gap_portion = OPEN_PORTION;
+	rq->w.looked = 0;
+	bpf_for_each(scx_dsq, q, cpu, rq->gap == QUEUE_TAIL ? SCX_DSQ_ITER_REV : 0) {
+		u64 key = q->scx.dsq_vtime;
 
-		key += spacing();
-		if (tid == rq->credit_tid && q->scx.dsq_vtime == rq->credit_key) {
-			rq->credit_key = key;
-			rq->credit_limit = key + spacing();
+		if (++rq->w.looked > 2 * OPEN_MOST || rq->gap_room == 1) {
+			outcome = STAT_GAP_FAR;
+			break;
 		}
-		scx_bpf_dsq_move_set_vtime(&___it, key);
-		if (scx_bpf_dsq_move_vtime(&___it, q, cpu, 0))
-			rq->tail_tid = tid;
+		if (has_moved(rq, key))
+			continue;
+		if (is_beyond_gap(rq, key))
+			break;
+		if (!rq->gap_portion--)
+			return 0;
+		follow_key(rq, q->pid, key, rq->gap_next);
+		scx_bpf_dsq_move_set_vtime(&___it, rq->gap_next);
+		scx_bpf_dsq_move_vtime(&___it, q, cpu, 0);
+		rq->gap_next += rq->gap == QUEUE_TAIL ? -spacing() : spacing();
+		rq->gap_room--;
 	}
-	rq->tail_key = key;
-	rq->renumber = 0;
-	stats_of(cpu, knobs_of(rq)->rule)[STAT_RENUMBER]++;
+	stats_of(cpu, knobs_of(rq)->rule)[outcome]++;
+	rq->gap = 0;
 	return 0;
 }
 

@@ -29,22 +29,24 @@ static __always_inline void record_task(struct trace_task *out, const struct tas
 }
 
 /*
- * The ready queue of @cpu, head first: *nr is its length, at most MAX_TRACE of
- * its tasks are filled in. *nr is in map memory, where the verifier does not
- * follow its value (each would be a state of the loop).
+ * The ready queue of @cpu, head first: *nr is its length, *filled the number of
+ * tasks filled in, at most MAX_TRACE. It is in map memory, where the verifier does
+ * not follow its value (each would be a state of the loop).
  */
-static __noinline int record_queue(struct trace_task *out, u32 *nr, s32 cpu, const struct knobs *k)
+static __noinline int record_queue(struct trace_task *out, u32 *nr, u32 *filled, s32 cpu,
+				   const struct knobs *k)
 {
 	struct task_struct *q;
 	struct task_ctx *qctx;
 
-	*nr = 0;
+	*nr = scx_bpf_dsq_nr_queued(cpu);
+	*filled = 0;
 	bpf_for_each(scx_dsq, q, cpu, 0) {
-		u32 i = *nr;
+		u32 i = *filled;
 
-		*nr = i + 1;
 		if (i >= MAX_TRACE)
-			continue;
+			break;
+		*filled = i + 1;
 		qctx = ctx_of(q);
 		if (qctx)
 			record_task(&out[i & (MAX_TRACE - 1)], q, qctx, k);
@@ -61,7 +63,7 @@ __noinline int record_begin(s32 cpu, u32 from)
 	rec = bpf_map_lookup_elem(&decision_scratch, &zero);
 	if (!rec)
 		return 0;
-	record_queue(rec->queue, &rec->nr, cpu, knobs_of(rq_of(cpu)));
+	record_queue(rec->queue, &rec->nr, &rec->from, cpu, knobs_of(rq_of(cpu)));
 	rec->flags = rec->nr > MAX_TRACE ? DEC_TRUNCATED : 0;
 	rec->nr_overtaken = 0;
 	rec->from = rec->nr;
@@ -126,14 +128,17 @@ static __always_inline void note_running(const struct knobs *k, const struct tas
 	__builtin_memcpy(rec->running.comm, curr->comm, COMM_LEN);
 }
 
-/* Behind how many tasks the task @tid is, or will be, under @key: equal keys keep insertion order. */
+/*
+ * Behind how many tasks the task @tid is, or will be, under @key: equal keys keep insertion
+ * order. A queue of more than MAX_TRACE tasks is not replayed, so it is not counted further.
+ */
 static __noinline u32 position_of_key(s32 cpu, u32 tid, u64 key)
 {
 	struct task_struct *q;
 	u32 pos = 0;
 
 	bpf_for_each(scx_dsq, q, cpu, 0) {
-		if ((s64)(q->scx.dsq_vtime - key) > 0 || q->pid == tid)
+		if ((s64)(q->scx.dsq_vtime - key) > 0 || q->pid == tid || pos == MAX_TRACE)
 			break;
 		pos++;
 	}
@@ -272,8 +277,7 @@ int snapshot(struct { u32 cpu; u32 pad; } *ctx)
 		return -ENOENT;
 	bpf_rcu_read_lock();
 	snap.cpu = cpu;
-	record_queue(snap.queue, &snap.nr_queued, cpu, k);
-	snap.nr = snap.nr_queued < MAX_TRACE ? snap.nr_queued : MAX_TRACE;
+	record_queue(snap.queue, &snap.nr_queued, &snap.nr, cpu, k);
 	snap.nr_direct = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 	snap.nr_expired = scx_bpf_dsq_nr_queued(EXPIRED(cpu));
 	snap.running = 0;

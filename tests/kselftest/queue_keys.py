@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Keys keep the order: the queue is renumbered when keys run out, and no two waiting tasks have the same key."""
+"""Keys keep the order: where keys run out, tasks get new ones, and no two waiting tasks have the same key."""
 
 from __future__ import annotations
 
@@ -58,21 +58,35 @@ def _expect_in_order(decisions: list[dict[str, Any]]) -> None:
     assert not wrong, f"{len(wrong)} queues are not as the decision before left them, the first: {wrong[0]}"
 
 
-def order_survives_renumbering() -> None:
-    """Decisions and queues stay exact with keys so close that they run out."""
+def _order_survives(pairs: int, seconds: float) -> None:
+    """Keys are so close that they run out; `pairs` pairs of tasks of a job, and some local ones."""
     mix = ktap.program("mix")
     with (
         job("keys") as cgroup,
         loaded("pred", observe=("sockets",), key_shift=2, mno=8) as scheduler,
-        spawned(mix, ENDLESS, "5", str(cgroup / "cgroup.procs"), cpu=0),
+        spawned(mix, ENDLESS, str(pairs), str(cgroup / "cgroup.procs"), cpu=0),
         spawned(mix, ENDLESS, "1", cpu=0),
     ):
         with Recorder(scheduler) as recorder:
-            time.sleep(3)
+            time.sleep(seconds)
         stats = scheduler.stats()
-    ktap.note(f"{stats['gaps']} gaps, {stats['renumbers']} renumberings, {len(recorder.decisions)} decisions")
-    ktap.measured(stats["renumbers"] > 0, "no queue was renumbered, so the test shows nothing")
+    longest = max(len(one["queue"]) for one in recorder.decisions)
+    ktap.note(
+        f"{stats['gaps']} gaps, {stats['renumbers']} opened, {stats['gaps_far']} too deep, "
+        f"{len(recorder.decisions)} decisions, queues of up to {longest} tasks"
+    )
+    ktap.measured(stats["renumbers"] > 0, "no gap was opened, so the test shows nothing")
     _expect_in_order(recorder.decisions)
+
+
+def order_survives_a_lack_of_keys() -> None:
+    """Decisions and queues stay exact where keys run out."""
+    _order_survives(5, 3)
+
+
+def order_survives_a_lack_of_keys_in_a_long_queue() -> None:
+    """The same where more tasks are waiting than one dispatch gives new keys."""
+    _order_survives(45, 4)
 
 
 @contextmanager
@@ -125,7 +139,8 @@ def records_name_their_knobs() -> None:
 
 if __name__ == "__main__":
     ktap.run(
-        order_survives_renumbering,
+        order_survives_a_lack_of_keys,
+        order_survives_a_lack_of_keys_in_a_long_queue,
         the_displaced_keeps_its_place,
         records_name_their_knobs,
     )
