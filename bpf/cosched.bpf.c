@@ -110,10 +110,15 @@ static __always_inline void resume(struct task_struct *p, struct task_ctx *tctx,
 	put_back(p, rq_of(cpu), cpu, rest, quiet, enq_flags);
 }
 
-/* A stay in RQ begins on a wake-up and when p comes from the CPU (B-CSM-12); so may a turn. */
+/*
+ * A stay in RQ begins on a wake-up and when p comes from the CPU (B-CSM-12); so may a
+ * turn. p keeps the credit on which it came if it comes from quiet mode's queue.
+ */
 static __always_inline void account(struct task_struct *p, struct task_ctx *tctx,
-				    const struct knobs *k, bool woke)
+				    const struct knobs *k, u64 enq_flags)
 {
+	bool woke = enq_flags & SCX_ENQ_WAKEUP;
+
 	if (woke || tctx->exec_at_queue != p->se.sum_exec_runtime) {
 		tctx->de = 0;
 		tctx->de_epoch = job_epoch;
@@ -122,7 +127,8 @@ static __always_inline void account(struct task_struct *p, struct task_ctx *tctx
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
 	if (woke || !has_given_up(p, tctx) || was_answered(p, tctx))
 		begin_turn(tctx);
-	tctx->credited = 0;
+	if (!(enq_flags & SCX_ENQ_REENQ))
+		tctx->credited = 0;
 	tctx->msg_pending = 0;
 }
 
@@ -135,7 +141,7 @@ static __always_inline u32 classify(struct task_struct *p, struct task_ctx *tctx
 		return CAUSE_FORK;
 	}
 	if (!woke)
-		return CAUSE_EXPIRE;
+		return tctx->credited && credit_left(p, tctx) > 0 ? CAUSE_CREDIT : CAUSE_EXPIRE;
 	if (is_parallel(tctx, k) || !has_credit(p, tctx, rq_of(cpu), k, cpu))
 		return CAUSE_WAKE;
 	tctx->credited = 1;
@@ -202,7 +208,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (rest) {
 		resume(p, tctx, cpu, k, rest, quiet, enq_flags);
 	} else {
-		account(p, tctx, k, woke);
+		account(p, tctx, k, enq_flags);
 		if (waits_for_epoch(p, tctx, rq, cpu, k, woke)) {
 			expire(p, tctx, rq, cpu, k, enq_flags);
 		} else {
@@ -237,7 +243,7 @@ __noinline bool steal(s32 cpu, s32 least)
 		}
 		/* a quiet CPU: ask it to put its tasks where they can be taken */
 		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | victim) >= least)
-			scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | victim, 0);
+			leave_quiet(victim);
 	}
 	if (looks < others) {
 		rq->steal_at = (at + looks) % others;

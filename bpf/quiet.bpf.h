@@ -3,8 +3,9 @@
  * Quiet mode. No job on the node: every rule is a FIFO, and the CPU's local DSQ
  * is the ready queue. That DSQ needs no dispatch, but no task can be placed in
  * its middle or stolen from it. Quiet mode therefore ends with the first parallel
- * task, with the first record, and when an idle CPU asks for a task; it begins
- * again once the vtime queue is empty.
+ * task, with the first record, when an idle CPU asks for a task, and when a second
+ * task comes on credit before the first one ran; it begins again once the vtime
+ * queue is empty.
  */
 #ifndef QUIET_BPF_H
 #define QUIET_BPF_H
@@ -46,14 +47,55 @@ static __noinline int become_quiet(s32 cpu)
 	return moved;
 }
 
-/* is_quiet(): the local DSQ is the queue. Credit goes to its head. */
+/* Does the last task that came on credit still wait in the local DSQ of @cpu? */
+static __always_inline bool credit_waits(const struct rq_ctx *rq, s32 cpu)
+{
+	struct task_struct *q = bpf_task_from_pid(rq->credit_tid);
+	struct scx_dispatch_q *dsq;
+	struct task_ctx *qctx;
+	bool waits = false;
+
+	if (!q)
+		return false;
+	dsq = q->scx.dsq;
+	if (dsq && BPF_CORE_READ(dsq, id) == SCX_DSQ_LOCAL && scx_bpf_task_cpu(q) == cpu) {
+		qctx = ctx_of(q);
+		waits = qctx && qctx->credited;
+	}
+	bpf_task_release(q);
+	return waits;
+}
+
+/* p, on credit, goes to the head of the local DSQ, and takes the CPU from a task that has none. */
+static __always_inline u64 go_to_head(const struct task_struct *p, struct rq_ctx *rq, s32 cpu,
+				      const struct knobs *k)
+{
+	struct task_struct *curr;
+	struct task_ctx *cctx;
+
+	rq->credit_tid = p->pid;
+	curr = running_on(cpu, &cctx);
+	if (!curr || (cctx->credited && credit_left(curr, cctx) > 0))
+		return SCX_ENQ_HEAD;
+	stats_of(cpu, k->rule)[STAT_PREEMPT]++;
+	/* behind the first on credit, should the queue be in order when it comes back */
+	displace(curr, rq, rq->tail_key + spacing(), rq->tail_key + 2 * spacing());
+	return SCX_ENQ_HEAD | SCX_ENQ_PREEMPT;
+}
+
+/* Have the tasks of the local DSQ enqueued again: where they can be taken, or placed in order. */
+static __always_inline void leave_quiet(s32 cpu)
+{
+	scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | cpu, 0);
+}
+
+/* is_quiet(): the local DSQ is the queue. Credit goes to its head, behind others on credit only with all in order. */
 static __always_inline void enqueue_quiet(struct task_struct *p, struct rq_ctx *rq, s32 cpu,
 					  const struct knobs *k, u64 enq_flags)
 {
 	bool woke = enq_flags & SCX_ENQ_WAKEUP;
 	u64 *st = stats_of(cpu, k->rule);
-	struct task_struct *curr;
-	struct task_ctx *tctx, *cctx;
+	struct task_ctx *tctx;
 
 	st[STAT_INSERT]++;
 	tctx = woke || rq->streak ? ctx_of(p) : NULL;
@@ -65,16 +107,13 @@ static __always_inline void enqueue_quiet(struct task_struct *p, struct rq_ctx *
 		tctx->in_order = !tctx->credited;
 		if (tctx->credited) {
 			st[STAT_CREDIT]++;
-			enq_flags |= SCX_ENQ_HEAD;
-			curr = running_on(cpu, &cctx);
-			if (curr && !(cctx->credited && credit_left(curr, cctx) > 0)) {
-				st[STAT_PREEMPT]++;
-				displace(curr, rq, 0, 0);
-				enq_flags |= SCX_ENQ_PREEMPT;
-			}
+			if (!credit_waits(rq, cpu))
+				enq_flags |= go_to_head(p, rq, cpu, k);
+			else
+				leave_quiet(cpu);
 		}
 	}
-	if (!(enq_flags & SCX_ENQ_HEAD))
+	if (!tctx || !tctx->credited)
 		st[STAT_APPEND]++;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), enq_flags);
 	mark_busy(rq);
