@@ -3,10 +3,24 @@
 
 from __future__ import annotations
 
-__all__ = ["FAILED", "USAGE", "CoschedError"]
+import reprlib
+
+__all__ = ["FAILED", "USAGE", "CoschedError", "brief"]
 
 FAILED = 1
 USAGE = 2
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = 66  # a JID of 64 characters, and its quotes
+
+
+def brief(value: object) -> str:
+    """A value from outside as it stands in a sentence: short, printable, and safe to write however deep it nests.
+
+    >>> brief("sim.1"), brief("a" * 70000), brief([[[[[[[[[]]]]]]]]])
+    ("'sim.1'", "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'", '[[[[[[[...]]]]]]]')
+    """
+    return _BRIEF.repr(value)
 
 
 class CoschedError(Exception):

@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ctl.errors import CoschedError
+from ctl.errors import CoschedError, brief
 
 __all__ = [
     "MAX_REQUEST",
@@ -106,13 +106,14 @@ def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
         raise CoschedError(f"request of {len(line)} bytes is too long: at most {MAX_REQUEST} bytes to a line", 2)
     try:
         request = json.loads(line)
+        json.dumps(request, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         raise CoschedError(f"request is not JSON ({error}): send one JSON object per line", 2) from None
     if not isinstance(request, dict):
         raise CoschedError(f"request is a JSON {type(request).__name__}: send one JSON object per line", 2)
     if request.get("v") != VERSION:
         raise CoschedError(
-            f"protocol version {request.get('v')!r} is not known: this agent speaks version {VERSION}, "
+            f"protocol version {brief(request.get('v'))} is not known: this agent speaks version {VERSION}, "
             "use the ctl it was installed with",
             2,
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from ctl.cluster.wire import MAX_MESSAGE, Drop, check_integer, check_number, check_time, decode_object, encode
 from ctl.contract import Sizes
+from ctl.errors import brief
 
 __all__ = ["KEEP", "Directory", "Hold", "Size", "envelope"]
 
@@ -30,9 +31,9 @@ def envelope(
     """
     fields = decode_object(data, most)
     if set(fields) != names | {"v", "node", "incarnation", "time"}:
-        raise Drop("malformed", f"fields {', '.join(sorted(map(str, fields)))[:100]} are not those of such a record")
+        raise Drop("malformed", f"fields {brief(sorted(fields))} are not those of such a record")
     if fields["node"] != node:
-        raise Drop("forged", f"a record of {node} that speaks for {str(fields['node'])[:64]!r}")
+        raise Drop("forged", f"a record of {node} that speaks for {brief(fields['node'])}")
     check_integer(fields, "incarnation")
     check_time(fields, now, age)
     return fields
@@ -55,7 +56,7 @@ class Hold:
         """The record under a node's key. Raises Drop."""
         fields = envelope(data, node, now, {"user"})
         if not isinstance(fields["user"], str) or not _USER.fullmatch(fields["user"]):
-            raise Drop("malformed", f"user {str(fields['user'])[:64]!r} is no user's name")
+            raise Drop("malformed", f"user {brief(fields['user'])} is no user's name")
         return cls(node, fields["incarnation"], fields["user"])
 
 

@@ -16,6 +16,7 @@ from ctl.cluster.directory import envelope
 from ctl.cluster.events import LEASE
 from ctl.cluster.wire import MAX_RECORD, Drop, check_integer, check_number, encode
 from ctl.contract import JobFacts, Load, NodeFacts
+from ctl.errors import brief
 
 __all__ = ["Facts", "arrivals", "decode", "encode_facts"]
 
@@ -53,7 +54,7 @@ def decode(data: bytes, node: str, now: float) -> tuple[tuple[int, float], NodeF
 def _load(values: object) -> Load:
     """The load of a node. Raises Drop."""
     if not isinstance(values, list) or len(values) != len(_LOAD):
-        raise Drop("malformed", f"{str(values)[:60]!r} is no load of a node")
+        raise Drop("malformed", f"{brief(values)} is no load of a node")
     fields = dict(zip(_LOAD, values, strict=True))
     return Load(check_integer(fields, "cpus"), *(check_number(fields, name, 0, 1e12) for name in _LOAD[1:]))
 
@@ -61,12 +62,12 @@ def _load(values: object) -> Load:
 def _job(values: object) -> JobFacts:
     """One job of a record. Raises Drop."""
     if not isinstance(values, list) or len(values) != len(_JOB):
-        raise Drop("malformed", f"{str(values)[:60]!r} is no job of a record")
+        raise Drop("malformed", f"{brief(values)} is no job of a record")
     fields: dict[str, Any] = dict(zip(_JOB, values, strict=True))
     if not isinstance(fields["jid"], str) or not 0 < len(fields["jid"]) <= _LONGEST_JID:
-        raise Drop("malformed", f"{str(fields['jid'])[:60]!r} is no JID")
+        raise Drop("malformed", f"{brief(fields['jid'])} is no JID")
     if not all(isinstance(fields[flag], bool) for flag in _FLAGS):
-        raise Drop("malformed", f"{', '.join(_FLAGS)} of job {fields['jid']} are not all true or false")
+        raise Drop("malformed", f"{', '.join(_FLAGS)} of job {brief(fields['jid'])} are not all true or false")
     fields["passed"] = min(check_integer(fields, "passed"), _MOST_PASSED)
     for name in ("need", "arrival"):
         check_integer(fields, name)

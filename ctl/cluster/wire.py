@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ctl.cluster.events import MAX_LEASE, Event, Kind
+from ctl.errors import brief
 
 __all__ = [
     "BUCKETS",
@@ -203,13 +204,14 @@ def decode_object(data: bytes, most: int = MAX_MESSAGE) -> dict[str, Any]:
         raise Drop("oversized", f"{len(data)} bytes, allowed are {most}")
     try:
         fields = json.loads(data)
+        json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError):
         raise Drop("malformed", f"{data[:40]!r} is not JSON") from None
     if not isinstance(fields, dict):
         raise Drop("malformed", f"a JSON {type(fields).__name__} is not an object")
     if fields.get("v") != _VERSION:
-        theirs = str(fields.get("v"))[:20]
-        raise Drop("version", f"version {theirs!r}, this node speaks {_VERSION}: install the same ctl on all")
+        theirs = brief(fields.get("v"))
+        raise Drop("version", f"version {theirs}, this node speaks {_VERSION}: install the same ctl on all")
     return fields
 
 
@@ -217,12 +219,12 @@ def decode_event(data: bytes, jid: str, node: str, now: float) -> Event:
     """An event that came on the subject of this job and node, at this Unix time. Raises Drop."""
     fields = decode_object(data)
     if set(fields) != _FIELDS:
-        raise Drop("malformed", f"fields {', '.join(sorted(map(str, fields)))[:100]} are not those of an event")
+        raise Drop("malformed", f"fields {brief(sorted(fields))} are not those of an event")
     for name in ("node", "jid", "kind", "why"):
         if not isinstance(fields[name], str):
             raise Drop("malformed", f"{name} is a {type(fields[name]).__name__}, not a text")
     if (fields["node"], fields["jid"]) != (node, jid):
-        raise Drop("forged", f"it speaks for node {fields['node'][:64]!r}, job {fields['jid'][:64]!r}")
+        raise Drop("forged", f"it speaks for node {brief(fields['node'])}, job {brief(fields['jid'])}")
     integers = check_integer(fields, "incarnation"), check_integer(fields, "seq")
     flags = fields["local"], fields["stop"]
     if not all(isinstance(flag, bool) for flag in flags):
@@ -243,7 +245,7 @@ def check_integer(fields: dict[str, Any], name: str) -> int:
     """A count among the fields. Raises Drop."""
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_INTEGER:
-        raise Drop("malformed", f"{name} is {str(value)[:30]!r}, allowed is a whole number from 0 to {_MAX_INTEGER}")
+        raise Drop("malformed", f"{name} is {brief(value)}, allowed is a whole number from 0 to {_MAX_INTEGER}")
     return value
 
 
@@ -251,7 +253,7 @@ def check_number(fields: dict[str, Any], name: str, low: float, high: float) -> 
     """A number among the fields. Raises Drop."""
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise Drop("malformed", f"{name} is {str(value)[:30]!r}, allowed is {low:g} to {high:g}")
+        raise Drop("malformed", f"{name} is {brief(value)}, allowed is {low:g} to {high:g}")
     return float(value)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ctl.contract import NodeFacts
-from ctl.errors import USAGE, CoschedError
+from ctl.errors import USAGE, CoschedError, brief
 
 __all__ = ["POLICIES", "place"]
 
@@ -67,7 +67,7 @@ def place(nodes: Mapping[str, NodeFacts], here: str, count: int, need: int = 0, 
     """
     by = by or ("cpu-mem-hp" if need else "free")
     if by not in POLICIES:
-        raise CoschedError(f"there is no way {by!r} to place a job: choose {', '.join(POLICIES)}", USAGE)
+        raise CoschedError(f"there is no way {brief(by)} to place a job: choose {', '.join(POLICIES)}", USAGE)
     able = {name: facts for name, facts in nodes.items() if facts.room >= need}
     if not 0 < count <= len(able):
         raise CoschedError(_too_many(nodes, able, count, need), USAGE)

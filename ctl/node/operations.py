@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctl.contract import Measured, Render, Wish
-from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.errors import FAILED, USAGE, CoschedError, brief
 from ctl.node.agent import Agent
 from ctl.node.authority import Peer
 from ctl.node.jobs import SLURM
@@ -18,6 +18,10 @@ from ctl.node.report import Report
 from ctl.node.server import Operation, Server
 
 __all__ = ["Operations", "metrics_of", "server_of"]
+
+_MOST_BYTES = 1 << 62  # larger numbers do not fit into a history, and are no memory
+_MOST_NODES = 1 << 20
+_LONGEST_PATH = 4096  # characters: Linux' PATH_MAX
 
 
 def server_of(agent: Agent) -> Server:
@@ -150,6 +154,8 @@ class Operations:
     def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:
         """Why a job that can wait outside may not begin yet; empty: it may, or it can only wait stopped."""
         need, program = _need(arguments), arguments.get("program", "")
+        if not isinstance(program, str) or len(program) > _LONGEST_PATH:
+            raise CoschedError(f'"program" is no path of at most {_LONGEST_PATH} characters: leave it out', USAGE)
         if need > (most := self._agent.contract.memory_size()):
             raise CoschedError(
                 f"job {jid} needs {need >> 20} MiB, and this node has {most >> 20} MiB in all: use more nodes, or a "
@@ -159,7 +165,7 @@ class Operations:
         if not self._agent.settings.on("fit") or self._agent.jobs.get(jid) is not None:
             return ""
         now, again = arguments.get("now") is True, arguments.get("again") is True
-        why = self._agent.contract.fitting.ask(Wish(jid, user, str(program), need, now, again))
+        why = self._agent.contract.fitting.ask(Wish(jid, user, program, need, now, again))
         return why if arguments.get("can_wait") is True else ""
 
     async def _history(self, peer: Peer, _arguments: dict[str, Any]) -> object:
@@ -179,17 +185,19 @@ class Operations:
     async def _place(self, _peer: Peer, arguments: dict[str, Any]) -> object:
         self._has_queue()
         count, by = arguments.get("count"), arguments.get("by", "")
-        if not isinstance(count, int) or isinstance(count, bool) or not isinstance(by, str):
-            raise CoschedError('place names no number of nodes: give "count" a number', USAGE)
+        if not isinstance(count, int) or isinstance(count, bool) or abs(count) > _MOST_NODES or not isinstance(by, str):
+            raise CoschedError(f'place names no number of nodes: give "count" a number up to {_MOST_NODES}', USAGE)
         self._agent.contract.fit()
         return self._agent.contract.fitting.place(count, _need(arguments), by)
 
     async def _cancel(self, peer: Peer, arguments: dict[str, Any]) -> object:
         jid = arguments.get("jid")
-        job, waiting = self._agent.jobs.get(str(jid)), self._agent.contract.fitting.waits_for(str(jid))
+        if not isinstance(jid, str):
+            raise CoschedError('cancel names no job: give "jid" a string', USAGE)
+        job, waiting = self._agent.jobs.get(jid), self._agent.contract.fitting.waits_for(jid)
         owner = job.user if job is not None else waiting
-        if not isinstance(jid, str) or owner is None:
-            raise CoschedError(f"there is no job {jid!r}: `ctl jobs` and `ctl queue` list the jobs", USAGE)
+        if owner is None:
+            raise CoschedError(f"there is no job {brief(jid)}: `ctl jobs` and `ctl queue` list the jobs", USAGE)
         if not peer.is_root and peer.user != owner:
             raise CoschedError(f"job {jid} belongs to user {owner}, not to {peer.user}", USAGE)
         if job is not None and job.origin == SLURM:
@@ -208,8 +216,8 @@ class Operations:
 def _need(arguments: dict[str, Any]) -> int:
     """What a job needs on a node, bytes; 0: unknown."""
     need = arguments.get("memory", 0)
-    if not isinstance(need, int) or isinstance(need, bool) or need < 0:
-        raise CoschedError(f"the job needs {need!r}: give the bytes as a number above 0", USAGE)
+    if not isinstance(need, int) or isinstance(need, bool) or not 0 <= need <= _MOST_BYTES:
+        raise CoschedError(f"the job needs {brief(need)}: give the bytes as a number from 1 to {_MOST_BYTES}", USAGE)
     return need
 
 

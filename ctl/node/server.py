@@ -14,7 +14,8 @@ import grp
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from ctl import protocol
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.node.authority import Peer
 
-__all__ = ["BACKLOG", "GROUP", "Operation", "Server", "Stream", "open_socket"]
+__all__ = ["BACKLOG", "CONNECTIONS", "GROUP", "STREAMS", "Operation", "Server", "Stream", "open_socket"]
 
 GROUP = "cosched"  # its members may use the socket, as root may; what they may ask: authority.py
 BACKLOG = 4 << 20  # bytes kept for one client: 100 queues of 128 tasks, or 40,000 events
+CONNECTIONS = 256  # of one user at a time, each with up to MAX_REQUEST bytes of a request
+STREAMS = 16  # of one user at a time, each with up to BACKLOG bytes
 _log = logging.getLogger("ctl.server")
 
 Operation = Callable[[Peer, dict[str, Any]], Awaitable[Any]]
@@ -88,6 +91,8 @@ class Server:
         self._streams = streams
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
+        self._connected: Counter[int] = Counter()  # connections by user id
+        self._streaming: Counter[int] = Counter()  # and streams
 
     async def start(self, listener: socket.socket) -> None:
         """Serve from now on."""
@@ -109,8 +114,12 @@ class Server:
         self._connections.add(writer)
         peer = Peer(writer.get_extra_info("socket"))
         try:
-            while await self._one(peer, reader, writer):
-                pass
+            with _one_more(self._connected, peer, CONNECTIONS, "connections"):
+                while await self._one(peer, reader, writer):
+                    pass
+        except CoschedError as error:
+            await _hear_out(reader)
+            writer.write(protocol.encode_refusal(error))
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
@@ -128,7 +137,8 @@ class Server:
             op, arguments = protocol.decode_request(line)
             peer.check(op)
             if op in self._streams:
-                await self._stream(op, reader, writer)
+                with _one_more(self._streaming, peer, STREAMS, "streams (ctl top, trace and follow)"):
+                    await self._stream(op, reader, writer)
                 return False
             operation = self._operations.get(op)
             if operation is None:
@@ -154,8 +164,29 @@ class Server:
                 await reader.read(1)
 
 
+@contextlib.contextmanager
+def _one_more(count: Counter[int], peer: Peer, most: int, what: str) -> Iterator[None]:
+    """One more of a user's. Raises CoschedError (status 1) if the user has `most` already."""
+    if count[peer.uid] >= most:
+        raise CoschedError(f"user {peer.user} has {most} {what} to the agent, the most of a user: end one", FAILED)
+    count[peer.uid] += 1
+    try:
+        yield
+    finally:
+        count[peer.uid] -= 1
+        if not count[peer.uid]:
+            del count[peer.uid]
+
+
 class _TooLong(CoschedError):
     """Refuse: the rest of the line cannot be told from the next request."""
+
+
+async def _hear_out(reader: asyncio.StreamReader) -> None:
+    """Read a request, for a second: a client does not see the answer on a connection that is closed before."""
+    with contextlib.suppress(TimeoutError, CoschedError, ConnectionError):
+        async with asyncio.timeout(1):
+            await _read_line(reader)
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ctl.errors import USAGE, CoschedError
+from ctl.errors import USAGE, CoschedError, brief
 
 __all__ = ["AGENT_FIELDS", "KNOBS", "Knob", "Value", "defaults", "find_knob"]
 
@@ -282,7 +282,7 @@ def find_knob(name: str) -> Knob:
     """The knob of this name. Raises CoschedError (status 2), which lists all names."""
     knob = KNOBS.get(name)
     if knob is None:
-        raise CoschedError(f"no knob is called {name!r}: choose one of {', '.join(KNOBS)}", USAGE)
+        raise CoschedError(f"no knob is called {brief(name)}: choose one of {', '.join(KNOBS)}", USAGE)
     return knob
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ctl.errors import USAGE, CoschedError
+from ctl.errors import USAGE, CoschedError, brief
 from ctl.policy.knobs import Value
 
 __all__ = [
@@ -147,7 +147,7 @@ def find_policy(name: str) -> Policy:
     """The policy of this name. Raises CoschedError (status 2), which lists all names."""
     policy = POLICIES.get(name)
     if policy is None:
-        raise CoschedError(f"no policy is called {name!r}: choose one of {', '.join(POLICIES)}", USAGE)
+        raise CoschedError(f"no policy is called {brief(name)}: choose one of {', '.join(POLICIES)}", USAGE)
     return policy
 
 

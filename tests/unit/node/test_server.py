@@ -18,7 +18,7 @@ import pytest
 from ctl import protocol
 from ctl.errors import CoschedError
 from ctl.node.authority import Peer
-from ctl.node.server import BACKLOG, Server, Stream, open_socket
+from ctl.node.server import BACKLOG, CONNECTIONS, STREAMS, Server, Stream, open_socket
 
 
 class Node:
@@ -266,3 +266,33 @@ def test_who_has_ended_changes_nothing(tmp_path: Path) -> None:
             assert answer["ok"] == (op == "echo") and "has ended" in answer.get("error", "has ended"), answer
 
     with_node(tmp_path / "agent.sock", work)
+
+
+@pytest.mark.parametrize(
+    ("most", "op", "words"),
+    [(CONNECTIONS, "echo", f"{CONNECTIONS} connections"), (STREAMS, "follow", f"{STREAMS} streams")],
+)
+def test_a_user_has_so_many_at_a_time(path: Path, most: int, op: str, words: str) -> None:
+    async def ask(node: Node) -> tuple[dict[str, Any], asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(str(node.path))
+        writer.write(protocol.encode_request(op))
+        return json.loads(await reader.readline()), writer
+
+    async def work(node: Node) -> None:
+        writers = []
+        for _ in range(most):
+            answer, writer = await ask(node)
+            assert answer["ok"]
+            writers.append(writer)
+        answer, _ = await ask(node)
+        assert not answer["ok"]
+        assert words in answer["error"]
+        writers.pop().close()
+        for _ in range(100):
+            answer, _ = await ask(node)
+            if answer["ok"]:
+                break
+            await asyncio.sleep(0.01)
+        assert answer["ok"], "the place of one that has ended is free"
+
+    with_node(path, work)
