@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,9 @@ from ctl.cluster.wire import MAX_MESSAGE, Drop, check_integer, check_number, che
 from ctl.contract import Sizes
 from ctl.errors import brief
 
-__all__ = ["KEEP", "Directory", "Hold", "Size", "envelope"]
+__all__ = ["FACTOR", "KEEP", "Directory", "Hold", "Size", "envelope"]
 
+FACTOR = 8  # between the nodes of a cluster, of speed and of memory; CCS has 4 (C(.25))
 KEEP = 300.0  # seconds that the store keeps a record; nodes renew theirs three times in this time
 _USER = re.compile(r"[A-Za-z0-9_.@$-]{1,64}", re.ASCII)
 
@@ -85,6 +87,13 @@ class Size:
         return cls(node, fields["incarnation"], speed, memory, check_number(fields, "share_l", 0, 1))
 
 
+def _bounds(own: Size, others: list[Size]) -> tuple[float, int]:
+    """The highest speed and the smallest memory that are believed; a node believes itself."""
+    speed = statistics.median_low([own.speed, *(size.speed for size in others)])
+    memory = statistics.median_high([own.memory, *(size.memory for size in others)])
+    return max(own.speed, FACTOR * speed), min(own.memory, memory // FACTOR)
+
+
 class Directory:
     """The nodes known now, and until when."""
 
@@ -110,11 +119,26 @@ class Directory:
             self.remove(node)
 
     def total(self, own: Size) -> Sizes:
-        """The sizes of the cluster, this node included."""
-        others = [size for node, size in self.sizes.items() if node != own.node]
-        speeds = [own.speed, *(size.speed for size in others)]
-        memories = [own.memory, *(size.memory for size in others)]
-        return Sizes(len(speeds), max(speeds), min(memories))
+        """The sizes of the cluster, this node included.
+
+        All quanta are stretched for the fastest node, and all pools are as small as the smallest node's (CCS sec. 3.2).
+        So that one member cannot do that to all by a word, another node counts as at most FACTOR times as fast, and at
+        least as a FACTOR-th as large, as the middle one; of two middle ones, as the slower and the larger.
+        """
+        others = self._others(own)
+        fastest, smallest = _bounds(own, others)
+        speed = max([own.speed, *(min(fastest, size.speed) for size in others)])
+        memory = min([own.memory, *(max(smallest, size.memory) for size in others)])
+        return Sizes(1 + len(others), speed, memory)
+
+    def beyond(self, own: Size) -> list[str]:
+        """The nodes that say they are faster, or smaller, than total() believes."""
+        others = self._others(own)
+        fastest, smallest = _bounds(own, others)
+        return sorted(size.node for size in others if size.speed > fastest or size.memory < smallest)
+
+    def _others(self, own: Size) -> list[Size]:
+        return [size for node, size in self.sizes.items() if node != own.node]
 
     def differing_share(self, own: Size) -> list[str]:
         """The nodes whose L is another than ours: CCS wants it the same everywhere."""

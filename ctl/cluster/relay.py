@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ctl.cluster import wire
-from ctl.cluster.directory import Directory, Size
+from ctl.cluster.directory import FACTOR, Directory, Size
 from ctl.cluster.events import LEASE, Event
 from ctl.cluster.facts import Facts
 from ctl.cluster.holders import Holders
@@ -74,6 +74,7 @@ class Relay:
         self._facts: NodeFacts | None = None
         self._sizes: Sizes | None = None
         self._differing: list[str] = []
+        self._beyond: list[str] = []
         self._told: dict[str, tuple[bool, bool]] = {}
         self._budget = Budget()
         self._wake = asyncio.Event()
@@ -375,6 +376,19 @@ class Relay:
         if differing != self._differing:
             self._differing = differing
             if differing:
-                nodes = ", ".join(differing[:5]) + (" and others" if len(differing) > 5 else "")
-                text = f"L is {self._size.share_l:g} here and different on {nodes}: set share_l alike everywhere"
+                text = f"L is {self._size.share_l:g} here and different on {_some(differing)}: set it alike everywhere"
                 self._node.tell("cluster", text, action="share_l")
+        beyond = self.directory.beyond(self._size)
+        if beyond != self._beyond:
+            self._beyond = beyond
+            if beyond:
+                text = (
+                    f"{_some(beyond)} told of over {FACTOR} times the speed, or under a {FACTOR}th of the memory, of "
+                    "the cluster's middle node, and counts as just that: see what it tells, or leave it out"
+                )
+                self._node.tell("cluster", text, action="size")
+
+
+def _some(nodes: list[str]) -> str:
+    """The nodes' names, of many the first five."""
+    return ", ".join(nodes[:5]) + (" and others" if len(nodes) > 5 else "")

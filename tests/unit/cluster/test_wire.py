@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.cluster import wire
-from ctl.cluster.directory import KEEP, Directory, Hold, Size
+from ctl.cluster.directory import FACTOR, KEEP, Directory, Hold, Size
 from ctl.cluster.events import LEASE, Event, Kind
 from ctl.cluster.wire import MAX_MESSAGE, MAX_SKEW, Budget, Drop, Drops
 
@@ -184,3 +184,30 @@ def test_the_directory_forgets_who_is_silent() -> None:
     assert directory.total(own).memory_min == 1 << 28
     directory.expire(KEEP)
     assert directory.total(own).nodes == 1
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e2, 1e4), st.integers(1 << 28, 1 << 31)), min_size=1, max_size=6),
+    st.floats(1e-3, 1e12),
+    st.integers(1 << 20, 1 << 62),
+)
+def test_one_node_stretches_no_quanta_and_shrinks_no_pools(
+    honest: list[tuple[float, int]], speed: float, memory: int
+) -> None:
+    """Whatever one node says, it counts as at most 8 times as fast, or an 8th as large, as an honest one."""
+    directory = Directory()
+    own, *others = (Size(f"node{i}", 1, *size, 0.5) for i, size in enumerate(honest))
+    for size in others:
+        directory.put(size, 0.0)
+    directory.put(Size("liar", 1, speed, memory, 0.5), 0.0)
+    now = directory.total(own)
+    assert now.speed_max <= max(own.speed, FACTOR * max(speed for speed, _ in honest))
+    assert now.memory_min >= min(own.memory, min(memory for _, memory in honest) // FACTOR)
+    assert now.speed_max >= own.speed
+    assert now.memory_min <= own.memory
+    beyond = directory.beyond(own)
+    if speed > FACTOR * max(speed for speed, _ in honest) or memory < min(memory for _, memory in honest) // FACTOR:
+        assert "liar" in beyond
+    elif not beyond:
+        speeds, memories = zip(*honest, (speed, memory), strict=True)
+        assert (now.speed_max, now.memory_min) == (max(speeds), min(memories))
