@@ -87,7 +87,7 @@ async def _asked(*arguments: str) -> Any:
 async def _together(invitation: str) -> None:
     node = Other()
     async with _other(node, invitation) as other:
-        other.describe(1000.0, 64 << 20, 0.5)
+        other.describe(1000.0, 256 << 20, 0.5)
         other.hold("j", "root")
         await _until(lambda: node.states.get("j") == "free", "the other node holds the job")
         other.local_user("keyboard")
@@ -100,7 +100,7 @@ async def _together(invitation: str) -> None:
         ktap.expect(
             [(one["jid"], one["state"], one["nodes"]) for one in known["jobs"]], [("j", "slowed", ["other"])], "jobs"
         )
-        ktap.expect(contract["memory"]["pool"], 32 << 20, "M_Paral, of the smallest node's memory")
+        ktap.expect(contract["memory"]["pool"], 128 << 20, "M_Paral, of the smallest node's memory")
         assert contract["weight"] < 1, f"W beside a faster node: {contract['weight']}"
         other.stops([("j", "swapping")])
         ktap.note(f"frozen {await _until(lambda: _frozen('j'), 'stopped by the other'):.0f} ms after the other's stop")
