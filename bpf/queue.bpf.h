@@ -317,13 +317,14 @@ __noinline int open_gap(s32 cpu)
 			continue;
 		if (is_beyond_gap(rq, key))
 			break;
-		if (!rq->gap_portion--)
+		if (!rq->gap_portion)
 			return 0;
 		follow_key(rq, q->pid, key, rq->gap_next);
 		scx_bpf_dsq_move_set_vtime(&___it, rq->gap_next);
 		scx_bpf_dsq_move_vtime(&___it, q, cpu, 0);
 		rq->gap_next += rq->gap == QUEUE_TAIL ? -spacing() : spacing();
 		rq->gap_room--;
+		rq->gap_portion--;
 	}
 	stats_of(cpu, knobs_of(rq)->rule)[outcome]++;
 	rq->gap = 0;

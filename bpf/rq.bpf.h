@@ -37,6 +37,7 @@ struct placing {
 	char			comm[COMM_LEN];	/* of h, for the record */
 };
 
+/* Walks look for a place from the tail, credit from the head. */
 enum queue_end { QUEUE_TAIL = 1, QUEUE_HEAD };
 
 /* One CPU's ready queue: the DSQ whose id is the CPU, and what we know of it. */
@@ -44,8 +45,8 @@ struct rq_ctx {
 	u64	tail_key;	/* largest key given out */
 	u64	credit_key;	/* key of the last task inserted on credit */
 	u64	credit_limit;	/* keys behind it start here */
-	u64	gap_ahead;	/* key of the task ahead of that gap */
-	u64	gap_next;	/* key of the next task that moves */
+	u64	gap_ahead;	/* a gap between keys that has no room: key of the task ahead of it, */
+	u64	gap_next;	/* and the key of the next task that moves to open it */
 	u64	resume_key;	/* the displaced task: its place in the ready queue, */
 	u64	resume_slice;	/* what was left of its quantum, */
 	u64	resume_exec;	/* and its CPU time, when it was displaced */
@@ -57,9 +58,9 @@ struct rq_ctx {
 	u32	set;		/* of knobs, for the decision under way */
 	u32	seq;		/* decision records, lost ones included */
 	u32	msg_w, msg_r;	/* message slots written and read */
-	u32	gap;		/* between keys there is no room: the end of the queue from which it was found, or 0 */
-	u32	gap_room;	/* how many tasks may still move to open it, */
-	u32	gap_portion;	/* and in this dispatch */
+	u32	gap;		/* enum queue_end from which it was found; 0: there is none */
+	u32	gap_room;	/* how many tasks may still move, and one; 0: not begun */
+	u32	gap_portion;	/* how many may in this dispatch */
 	u32	busy;		/* counted in nr_busy */
 	u32	ordered;	/* the vtime queue is in use: not quiet */
 	u32	steal_at;	/* how many CPUs further on the next search for a task begins */
