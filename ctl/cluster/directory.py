@@ -19,7 +19,7 @@ from ctl.errors import brief
 
 __all__ = ["FACTOR", "KEEP", "Directory", "Hold", "Size", "envelope"]
 
-FACTOR = 8  # between the nodes of a cluster, of speed and of memory; CCS has 4 (C(.25))
+FACTOR = 8  # of speed and of memory that a node is believed, beside the middle one; nodes of CCS T. 1 differ by 2
 KEEP = 300.0  # seconds that the store keeps a record; nodes renew theirs three times in this time
 _USER = re.compile(r"[A-Za-z0-9_.@$-]{1,64}", re.ASCII)
 
@@ -121,9 +121,10 @@ class Directory:
     def total(self, own: Size) -> Sizes:
         """The sizes of the cluster, this node included.
 
-        All quanta are stretched for the fastest node, and all pools are as small as the smallest node's (CCS sec. 3.2).
-        So that one member cannot do that to all by a word, another node counts as at most FACTOR times as fast, and at
-        least as a FACTOR-th as large, as the middle one; of two middle ones, as the slower and the larger.
+        All quanta are stretched for the fastest node (CCS eq. 1), and all pools are as small as the smallest node's
+        (eq. 5). So that one member cannot do that to all by a word, another node counts as at most FACTOR times as
+        fast, and at least as a FACTOR-th as large, as the middle one; of two middle ones, as the slower and the larger.
+        The papers trust all nodes (a reading of ours: spec.md has no id for it).
         """
         others = self._others(own)
         fastest, smallest = _bounds(own, others)

@@ -376,7 +376,8 @@ class Relay:
         if differing != self._differing:
             self._differing = differing
             if differing:
-                text = f"L is {self._size.share_l:g} here and different on {_some(differing)}: set it alike everywhere"
+                nodes = _some(differing)
+                text = f"L is {self._size.share_l:g} here and different on {nodes}: set share_l alike everywhere"
                 self._node.tell("cluster", text, action="share_l")
         beyond = self.directory.beyond(self._size)
         if beyond != self._beyond:
