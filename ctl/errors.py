@@ -22,7 +22,6 @@ def brief(value: object) -> str:
     """
     return _BRIEF.repr(value)
 
-
 class CoschedError(Exception):
     """An error for the user: one sentence with the value, the limit and the way out.
 

@@ -37,7 +37,8 @@ envelope. `trace` sends binary records: 4 bytes length (little endian), then a `
 the kernel wrote it, cut behind queue[nr]; gaps in its `seq`, which counts per CPU, are records lost on the way.
 
 The agent drops records that a client does not read in time. In `follow` {"lost": n} stands in place of n dropped
-events. A request longer than MAX_REQUEST bytes is refused and the connection closed.
+events. A request longer than MAX_REQUEST bytes is refused and the connection closed. A user has so many connections and
+streams at a time (ctl/node/server.py); one more is refused.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from typing import Any
 from ctl.errors import CoschedError, brief
 
 __all__ = [
+    "MAX_INTEGER",
     "MAX_REQUEST",
     "SOCKET",
     "STREAMS",
@@ -66,10 +68,12 @@ __all__ = [
     "encode_line",
     "encode_refusal",
     "encode_request",
+    "parse",
 ]
 
 VERSION = 1
 MAX_REQUEST = 64 * 1024  # bytes: all knobs at once take 1 KiB, a JID 64
+MAX_INTEGER = 1 << 62  # of counts from a client or another node; larger ones do not fit into a history
 SOCKET = Path(os.environ.get("COSCHED_RUN_DIR", "/run/cosched")) / "agent.sock"
 STREAMS = frozenset({"trace", "follow"})
 
@@ -84,6 +88,13 @@ class NotRunning(CoschedError):
 
 class AgentGone(CoschedError):
     """The agent ended, or stopped answering, in the middle of a request."""
+
+
+def parse(data: bytes) -> Any:
+    """The JSON value. Raises ValueError if it is none or has half a surrogate pair, RecursionError if too deep."""
+    value = json.loads(data)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def encode_line(value: object) -> bytes:
@@ -105,8 +116,7 @@ def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
     if len(line) > MAX_REQUEST:
         raise CoschedError(f"request of {len(line)} bytes is too long: at most {MAX_REQUEST} bytes to a line", 2)
     try:
-        request = json.loads(line)
-        json.dumps(request, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        request = parse(line)
     except (ValueError, RecursionError) as error:
         raise CoschedError(f"request is not JSON ({error}): send one JSON object per line", 2) from None
     if not isinstance(request, dict):

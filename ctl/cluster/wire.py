@@ -22,6 +22,7 @@ from typing import Any
 
 from ctl.cluster.events import MAX_LEASE, Event, Kind
 from ctl.errors import brief
+from ctl.protocol import MAX_INTEGER, parse
 
 __all__ = [
     "BUCKETS",
@@ -58,7 +59,6 @@ MAX_RECORD = 16 * 1024  # bytes of the record of a node's jobs
 MAX_SKEW = 60.0  # seconds that two nodes' clocks may be apart
 _VERSION = 1
 _MAX_WHY = 200  # characters
-_MAX_INTEGER = 2**62
 _RATE, _BURST = 500.0, 2000.0  # messages a second that a node may send to another, and how many at once
 _MAX_LOGGED = 1000  # pairs of reason and sender that were logged once
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,63}", re.ASCII)
@@ -203,8 +203,7 @@ def decode_object(data: bytes, most: int = MAX_MESSAGE) -> dict[str, Any]:
     if len(data) > most:
         raise Drop("oversized", f"{len(data)} bytes, allowed are {most}")
     try:
-        fields = json.loads(data)
-        json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        fields = parse(data)
     except (ValueError, RecursionError):
         raise Drop("malformed", f"{data[:40]!r} is not JSON") from None
     if not isinstance(fields, dict):
@@ -244,8 +243,8 @@ def decode_event(data: bytes, jid: str, node: str, now: float) -> Event:
 def check_integer(fields: dict[str, Any], name: str) -> int:
     """A count among the fields. Raises Drop."""
     value = fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_INTEGER:
-        raise Drop("malformed", f"{name} is {brief(value)}, allowed is a whole number from 0 to {_MAX_INTEGER}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INTEGER:
+        raise Drop("malformed", f"{name} is {brief(value)}, allowed is a whole number from 0 to {MAX_INTEGER}")
     return value
 
 

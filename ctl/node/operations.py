@@ -16,10 +16,10 @@ from ctl.node.metrics import Metrics
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
 from ctl.node.server import Operation, Server
+from ctl.protocol import MAX_INTEGER
 
 __all__ = ["Operations", "metrics_of", "server_of"]
 
-_MOST_BYTES = 1 << 62  # larger numbers do not fit into a history, and are no memory
 _MOST_NODES = 1 << 20
 _LONGEST_PATH = 4096  # characters: Linux' PATH_MAX
 
@@ -216,8 +216,8 @@ class Operations:
 def _need(arguments: dict[str, Any]) -> int:
     """What a job needs on a node, bytes; 0: unknown."""
     need = arguments.get("memory", 0)
-    if not isinstance(need, int) or isinstance(need, bool) or not 0 <= need <= _MOST_BYTES:
-        raise CoschedError(f"the job needs {brief(need)}: give the bytes as a number from 1 to {_MOST_BYTES}", USAGE)
+    if not isinstance(need, int) or isinstance(need, bool) or not 0 <= need <= MAX_INTEGER:
+        raise CoschedError(f"the job needs {brief(need)}: give the bytes as a number from 1 to {MAX_INTEGER}", USAGE)
     return need
 
 
