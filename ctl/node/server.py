@@ -29,6 +29,7 @@ GROUP = "cosched"  # its members may use the socket, as root may; what they may 
 BACKLOG = 4 << 20  # bytes kept for one client: 100 queues of 128 tasks, or 40,000 events
 CONNECTIONS = 256  # of one user at a time, each with up to MAX_REQUEST bytes of a request
 STREAMS = 16  # of one user at a time, each with up to BACKLOG bytes
+_HEARD_OUT = 4 * CONNECTIONS  # of all users: beyond, one too many is closed before its client has asked
 _log = logging.getLogger("ctl.server")
 
 Operation = Callable[[Peer, dict[str, Any]], Awaitable[Any]]
@@ -118,7 +119,8 @@ class Server:
                 while await self._one(peer, reader, writer):
                     pass
         except CoschedError as error:
-            await _hear_out(reader)
+            if len(self._connections) <= _HEARD_OUT:
+                await _hear_out(reader)
             writer.write(protocol.encode_refusal(error))
         except (ConnectionError, asyncio.CancelledError):
             pass

@@ -17,6 +17,7 @@ import pytest
 
 from ctl import protocol
 from ctl.errors import CoschedError
+from ctl.node import server
 from ctl.node.authority import Peer
 from ctl.node.server import BACKLOG, CONNECTIONS, STREAMS, Server, Stream, open_socket
 
@@ -294,5 +295,18 @@ def test_a_user_has_so_many_at_a_time(path: Path, most: int, op: str, words: str
                 break
             await asyncio.sleep(0.01)
         assert answer["ok"], "the place of one that has ended is free"
+
+    with_node(path, work)
+
+
+def test_who_connects_faster_than_refusals_end_is_not_heard_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS", 2)
+    monkeypatch.setattr(server, "_HEARD_OUT", 8)
+
+    async def work(node: Node) -> None:
+        for _ in range(50):
+            await asyncio.open_unix_connection(str(node.path))
+        await asyncio.sleep(0.1)
+        assert len(node.server._connections) <= 8
 
     with_node(path, work)
