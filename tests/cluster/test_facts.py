@@ -14,7 +14,7 @@ from ctl.cluster.broker import Broker
 from ctl.cluster.events import LEASE
 from ctl.cluster.facts import encode_facts
 from ctl.contract import JobFacts, NodeFacts
-from tests.cluster.lab import lab, run, until
+from tests.cluster.lab import Host, Lab, lab, run, until
 
 ROOM = NodeFacts(60, 30.0, ())
 
@@ -68,15 +68,21 @@ def test_who_leaves_or_is_lost_is_forgotten() -> None:
     run(work())
 
 
+async def without_broker(cluster: Lab) -> tuple[Host, Host]:
+    """Two nodes that heard of each other, until the lease ended after their broker had."""
+    one, two = cluster.host("node1"), cluster.host("node2")
+    for host in (one, two):
+        host.relay.facts(facts(JobFacts("a", 40)))
+    await until(lambda: one.others and two.others, 10)
+    await cluster.stop_broker("node1")
+    await until(lambda: not one.others and not two.others, LEASE + 2)
+    return one, two
+
+
 def test_without_a_broker_the_others_facts_end_with_the_lease_and_come_back() -> None:
     async def work() -> None:
         async with lab() as cluster:
-            one, two = cluster.host("node1"), cluster.host("node2")
-            for host in (one, two):
-                host.relay.facts(facts(JobFacts("a", 40)))
-            await until(lambda: one.others and two.others, 10)
-            await cluster.stop_broker("node1")
-            await until(lambda: not one.others and not two.others, LEASE + 2)
+            one, two = await without_broker(cluster)
             await cluster.start_broker("node1")
             await until(lambda: one.others and two.others, 10)
 
@@ -93,12 +99,7 @@ def test_facts_are_heard_also_where_the_buckets_come_after_the_connection(monkey
 
     async def work() -> None:
         async with lab() as cluster:
-            one, two = cluster.host("node1"), cluster.host("node2")
-            for host in (one, two):
-                host.relay.facts(facts(JobFacts("a", 40)))
-            await until(lambda: one.others and two.others, 10)
-            await cluster.stop_broker("node1")
-            await until(lambda: not one.others and not two.others, LEASE + 2)
+            one, two = await without_broker(cluster)
             monkeypatch.setattr(Broker, "_look", late)
             starting = asyncio.create_task(cluster.start_broker("node1"))
             for host in (one, two):
