@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -23,14 +25,17 @@ DEEP = b'{"v":' + b"[" * 500 + b"]" * 500 + b"}"  # parsed, but not shown, withi
 
 
 def taken_or_dropped(decode: Callable[[], object]) -> None:
-    """Decode from deep in a program's stack; a drop has a sentence of one line that a terminal can show."""
+    """Decode from deep in a program's stack; a drop has a sentence of one line that a terminal can show.
+
+    What is taken is text throughout: half a surrogate pair is none.
+    """
 
     def below(depth: int) -> None:
         if depth:
             below(depth - 1)
             return
         try:
-            decode()
+            json.dumps(decode(), ensure_ascii=False, default=asdict).encode()
         except wire.Drop as drop:
             sentence = str(drop)
             assert len(sentence) < 400
@@ -42,6 +47,7 @@ def taken_or_dropped(decode: Callable[[], object]) -> None:
 
 @given(records(EVENT))
 @example(DEEP)
+@example(b"[" * 1000)
 @fuzzed
 def test_events(data: bytes) -> None:
     taken_or_dropped(lambda: wire.decode_event(data, "sim.1", "node1", NOW))
@@ -57,6 +63,7 @@ def test_holds_and_sizes(hold: bytes, size: bytes) -> None:
 
 @given(records(FACTS))
 @example(FACTS.replace(b"30.0", b"[" * 700 + b"]" * 700))
+@example(FACTS.replace(b"sim.1", rb"\ud800"))
 @fuzzed
 def test_facts(data: bytes) -> None:
     taken_or_dropped(lambda: facts.decode(data, "node1", NOW))

@@ -21,6 +21,7 @@ VALID = [protocol.encode_request(op, knobs={"mno": 4}, jid="a")[:-1] for op in (
 
 
 @given(lines(*VALID))
+@example(VALID[1].replace(b'"a"', rb'"\ud800"'))
 @example(b'{"v":' + b"[" * 900 + b"]" * 900 + b"}")
 @fuzzed
 def test_requests(line: bytes) -> None:
@@ -32,6 +33,7 @@ def test_requests(line: bytes) -> None:
     else:
         assert isinstance(op, str)
         assert isinstance(arguments, dict)
+        json.dumps(arguments, ensure_ascii=False).encode()
 
 
 async def _echo(_peer: Peer, arguments: dict[str, Any]) -> object:

@@ -304,9 +304,10 @@ def test_who_connects_faster_than_refusals_end_is_not_heard_out(path: Path, monk
     monkeypatch.setattr(server, "_HEARD_OUT", 8)
 
     async def work(node: Node) -> None:
-        for _ in range(50):
-            await asyncio.open_unix_connection(str(node.path))
+        held = [await asyncio.open_unix_connection(str(node.path)) for _ in range(50)]
         await asyncio.sleep(0.1)
         assert len(node.server._connections) <= 8
+        for _, writer in held:
+            writer.close()
 
     with_node(path, work)
