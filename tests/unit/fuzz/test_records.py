@@ -47,7 +47,6 @@ def taken_or_dropped(decode: Callable[[], object]) -> None:
 
 @given(records(EVENT))
 @example(DEEP)
-@example(b"[" * 1000)
 @fuzzed
 def test_events(data: bytes) -> None:
     taken_or_dropped(lambda: wire.decode_event(data, "sim.1", "node1", NOW))
