@@ -11,16 +11,18 @@ FAILED = 1
 USAGE = 2
 
 _BRIEF = reprlib.Repr()
-_BRIEF.maxstring = _BRIEF.maxother = 66  # a JID of 64 characters, and its quotes
+_MOST = 66  # characters: a JID of 64, and its quotes
+_BRIEF.maxstring = _BRIEF.maxother = _MOST
 
 
 def brief(value: object) -> str:
-    """A value from outside as it stands in a sentence: short, printable, and safe to write however deep it nests.
+    """A value from outside as it stands in a sentence: short, printable, and safe to write however it nests.
 
     >>> brief("sim.1"), brief("a" * 70000), brief([[[[[[[[[]]]]]]]]])
     ("'sim.1'", "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'", '[[[[[[[...]]]]]]]')
     """
-    return _BRIEF.repr(value)
+    text = _BRIEF.repr(value)
+    return text if len(text) <= _MOST else text[: _MOST - 3] + "..."
 
 class CoschedError(Exception):
     """An error for the user: one sentence with the value, the limit and the way out.

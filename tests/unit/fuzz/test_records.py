@@ -23,6 +23,8 @@ SIZE = Size("node1", 1, 100.0, 1 << 30, 0.5).encode(NOW)
 FACTS = facts.encode_facts(NodeFacts(60, 30.0, (JobFacts("sim.1", 40),)), "node1", 1, NOW)
 DEEP = b'{"v":' + b"[" * 500 + b"]" * 500 + b"}"  # parsed, but not shown, within Python's stack
 
+WIDE = json.dumps({"v": {str(i) * 20: {str(j) * 20: "x" * 20 for j in range(4)} for i in range(4)}}).encode()
+
 
 def taken_or_dropped(decode: Callable[[], object]) -> None:
     """Decode from deep in a program's stack; a drop has a sentence of one line that a terminal can show.
@@ -47,6 +49,7 @@ def taken_or_dropped(decode: Callable[[], object]) -> None:
 
 @given(records(EVENT))
 @example(DEEP)
+@example(WIDE)
 @fuzzed
 def test_events(data: bytes) -> None:
     taken_or_dropped(lambda: wire.decode_event(data, "sim.1", "node1", NOW))
