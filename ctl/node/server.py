@@ -119,9 +119,9 @@ class Server:
                 while await self._one(peer, reader, writer):
                     pass
         except CoschedError as error:
-            if len(self._connections) <= _HEARD_OUT:
-                await _hear_out(reader)
             writer.write(protocol.encode_refusal(error))
+            if len(self._connections) <= _HEARD_OUT:
+                await _hear_out(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
@@ -155,6 +155,8 @@ class Server:
             what = f"the agent failed to answer ({type(error).__name__}: {error}): its log tells where"
             answer = protocol.encode_refusal(CoschedError(what, FAILED))
         writer.write(answer)
+        if not go_on:
+            await _hear_out(reader, writer)
         await writer.drain()
         return go_on
 
@@ -184,11 +186,13 @@ class _TooLong(CoschedError):
     """Refuse: the rest of the line cannot be told from the next request."""
 
 
-async def _hear_out(reader: asyncio.StreamReader) -> None:
-    """Read a request, for a second: a client does not see the answer on a connection that is closed before."""
-    with contextlib.suppress(TimeoutError, CoschedError, ConnectionError):
+async def _hear_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say no more, and read for a second what the client still sends: closed before, it would not see its answer."""
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        writer.write_eof()
         async with asyncio.timeout(1):
-            await _read_line(reader)
+            while await reader.read(protocol.MAX_REQUEST):
+                pass
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:

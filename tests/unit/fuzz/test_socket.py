@@ -61,6 +61,7 @@ def test_connections(tmp_path: Path) -> None:
     server = Server(dict.fromkeys(("set", "enter", "status"), _echo), {})
 
     @given(st.lists(lines(*VALID), max_size=4))
+    @example([b"x" * 57_000] * 4)
     @fuzzed
     def anything(sent: list[bytes]) -> None:
         for line in loop.run_until_complete(asyncio.wait_for(_answers(path, sent), 20)):

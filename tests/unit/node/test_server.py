@@ -311,3 +311,15 @@ def test_who_connects_faster_than_refusals_end_is_not_heard_out(path: Path, monk
             writer.close()
 
     with_node(path, work)
+
+
+def test_who_sends_far_too_much_hears_why_and_the_end(path: Path) -> None:
+    async def work(node: Node) -> None:
+        reader, writer = await asyncio.open_unix_connection(str(node.path))
+        writer.write(b"x" * (1 << 20))
+        answer = json.loads(await reader.readline())
+        assert "too long" in answer["error"]
+        assert await reader.read() == b"", "an end, no reset"
+        writer.close()
+
+    with_node(path, work)
