@@ -188,6 +188,7 @@ class Wish:
     need: int = 0  # bytes, as declared by its owner; 0: not declared
     now: bool = False  # it begins whether or not it fits
     again: bool = False  # it has asked before
+    static: int = 0  # bytes, of the program's segments, for each of its processes; 0: unknown
 
 
 class JobQueue(Protocol):

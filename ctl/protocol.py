@@ -23,7 +23,8 @@ Operations (arguments; result):
     jobs                                    [job]: see `ctl.node.jobs`
     tasks                                   [task]
     enter      jid; optional memory, now,   {"jid", "path"}: the process that asks is moved into the job's cgroup; with
-               program, can_wait, again     can_wait perhaps {"jid", "wait": why}: not yet, ask again within 5 s
+               program, static, can_wait,   can_wait perhaps {"jid", "wait": why}: not yet, ask again within 5 s
+               again
     place      count; optional memory, by   [node]: where a job should run, see `ctl place`
     queue                                   {"room", "turn_left_s", "turns", "jobs"}: the queue of policy fit
     history                                 [{"program", "user", "runs", "most", "estimate"}], bytes

@@ -55,8 +55,9 @@ def run(
     there; these nodes need an agent (`ctl load`), too.
 
     Under policy fit a job waits until its memory fits beside the jobs before it; `ctl queue` lists them. With --memory
-    it waits before it begins; without, it begins, and is stopped if it grows too large. Ctrl-C gives up. In a cluster a
-    job runs on all its nodes at once, or waits on all of them.
+    it waits before it begins. Without, its need is that of earlier runs (`ctl history`), before the first run the
+    static size of its program, and the job is stopped if it grows too large. Ctrl-C gives up. In a cluster a job runs
+    on all its nodes at once, or waits on all of them.
 
     With --nodes (policy fit) the job's nodes are chosen as by `ctl place`, and mpiexec finds them in its environment.
 
@@ -73,7 +74,8 @@ def run(
     import shutil
 
     from ctl.jobs.launcher import environment, hosts
-    from ctl.jobs.program import program_of
+    from ctl.jobs.program import executable_of, program_of
+    from ctl.kernel.elf import static_size
     from ctl.kernel.jid import check_jid
     from ctl.protocol import Client
 
@@ -90,7 +92,9 @@ def run(
             click.echo(f"job {jid} runs on {', '.join(nodes)}", err=True)
             placed = hosts(nodes, per_node)
         needed_here = need if count is None or os.uname().nodename in nodes else 0
-        wish = {"jid": jid, "memory": needed_here, "now": now, "program": program_of(command), "can_wait": True}
+        subject = program_of(command)
+        wish = {"jid": jid, "memory": needed_here, "now": now, "program": subject, "can_wait": True}
+        wish["static"] = static_size(executable_of(subject)) or 0
         told, why = "", agent.call("enter", **wish).get("wait", "")
         while why:
             if why != told:
@@ -178,9 +182,9 @@ def jobs(as_json: bool) -> None:
 def queue(as_json: bool) -> None:
     """List the queue of policy fit: which jobs run, which wait, and why.
 
-    need: what the job's owner declared or what it had so far, the larger; in a cluster, on each of its nodes. passed:
-    jobs that began while it waited; after 15 nobody passes it. state: runs, waits (not begun yet) or stopped (begun,
-    and pushed out of memory). The order is that of all nodes.
+    need: what the job's owner declared, else what its history or its program tells, or what it had so far if that is
+    more; in a cluster, on each of its nodes. passed: jobs that began while it waited; after 15 nobody passes it. state:
+    runs, waits (not begun yet) or stopped (begun, and pushed out of memory). The order is that of all nodes.
 
     \b
     Example:

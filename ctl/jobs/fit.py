@@ -50,11 +50,13 @@ class Wait:
 
         >>> Wait("sim2", "node2", 48 << 20, 31 << 20).why(several=True)
         'needs 48 MiB on node2, 31 are free'
+        >>> Wait("sim2", "node2", 4096, 0).why()
+        'no memory is free'
         """
         if self.behind:
             return f"job {self.behind} was passed {PASSES} times and is next"
         where = f" on {self.node}" if several else ""
-        if not self.need:
+        if self.need < _MIB / 2:
             return f"no memory is free{where}"
         return f"needs {self.need / _MIB:.0f} MiB{where}, {self.free / _MIB:.0f} are free"
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["program_of"]
+__all__ = ["executable_of", "program_of"]
 
 # programs that start another one: `mpiexec -n 4 ./sim` is a run of sim
 _LAUNCHER: Final = re.compile(
@@ -42,3 +42,12 @@ def program_of(command: Sequence[str]) -> str:
         if not _LAUNCHER.fullmatch(name) or not any(map(shutil.which, words)):
             return os.path.realpath(path)
     return ""
+
+
+def executable_of(program: str) -> str:
+    """The file that a process of this program executes: of a script, its interpreter.
+
+    >>> executable_of("/usr/bin/env /home/eve/sim.py")
+    '/usr/bin/env'
+    """
+    return program if os.path.isfile(program) else program.partition(" ")[0]

@@ -6,8 +6,9 @@
     other nodes ─► hear() ┴► merge() ──► fit() ──► jobs to be stopped here, with reasons
 
 The order, and the end of turns, are those of ctl/jobs/order.py; a node alone is a cluster of one. A job's need is what
-its owner declared, or else the estimate by its history (history.py), or what it has had in memory and in swap if that
-is more (B-PP-7). A need that grows while the job runs stops jobs that come later in the order, never earlier ones.
+its owner declared, else the estimate by its history (history.py), else the static size of its program; or what it has
+had in memory and in swap if that is more (B-PP-7). A need that grows while the job runs stops jobs that come later in
+the order, never earlier ones.
 
 A job that asks and must wait has no process here yet. It stays in the queue while it asks again within LEASE seconds,
 so a command that was interrupted leaves nothing behind.
@@ -44,7 +45,7 @@ class _Entry:
     behind: float  # see JobFacts
     program: str = ""
     declared: int = 0  # bytes, by its owner
-    estimated: int = 0  # bytes, by its history
+    estimated: int = 0  # bytes, by its history or its program
     peak: int = 0  # bytes, as seen
     arrival: int = 0
     since: float = 0.0
@@ -98,7 +99,7 @@ class Queue:
                 raise CoschedError(f"job {jid} was cancelled while it waited", FAILED)
         entry = self._own.get(jid)
         if entry is None:
-            entry = self._come(jid, at, wish.user, wish.program)
+            entry = self._come(jid, at, wish)
         elif entry.lease is None:  # a process more of a job that is here
             return ""
         elif entry.user != wish.user:
@@ -119,7 +120,7 @@ class Queue:
             self._ended(self._own.pop(jid))
         self._room, self._turn_s, self._load = room, turn_s, load
         for jid, size in sizes.items():
-            entry = self._own.get(jid) or self._come(jid, at)
+            entry = self._own.get(jid) or self._come(jid, at, Wish(jid, ""))
             entry.peak, entry.lease = max(entry.peak, size), None
         return self.decide(at)
 
@@ -253,17 +254,18 @@ class Queue:
         most, node = max(others)
         return f"; {node} has {most >> 20} MiB free" if most >= wait.need else ""
 
-    def _come(self, jid: str, at: float, user: str = "", program: str = "") -> _Entry:
+    def _come(self, jid: str, at: float, wish: Wish) -> _Entry:
         known = next((job for job in self._order if job.jid == jid), None)  # other nodes may hold it already
         behind = known.behind if known is not None else last_end(at, self._turn())
-        entry = self._own[jid] = _Entry(jid, user, behind, program)
-        entry.estimated = self._estimate(entry)
+        entry = self._own[jid] = _Entry(jid, wish.user, behind, wish.program)
+        entry.estimated = self._estimate(wish)
         return entry
 
-    def _estimate(self, entry: _Entry) -> int:
-        if self._history is None or not entry.program:
-            return 0
-        return self._history.estimate(entry.program, entry.user, time.time())
+    def _estimate(self, wish: Wish) -> int:
+        known = 0
+        if self._history is not None and wish.program:
+            known = self._history.estimate(wish.program, wish.user, time.time())
+        return known or wish.static
 
     def _ended(self, entry: _Entry) -> None:
         if self._history is not None and entry.program and entry.peak:

@@ -153,7 +153,7 @@ class Operations:
 
     def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:
         """Why a job that can wait outside may not begin yet; empty: it may, or it can only wait stopped."""
-        need, program = _need(arguments), arguments.get("program", "")
+        need, static, program = _need(arguments), _need(arguments, "static"), arguments.get("program", "")
         if not isinstance(program, str) or len(program) > _LONGEST_PATH:
             raise CoschedError(f'"program" is no path of at most {_LONGEST_PATH} characters: leave it out', USAGE)
         if need > (most := self._agent.contract.memory_size()):
@@ -165,7 +165,7 @@ class Operations:
         if not self._agent.settings.on("fit") or self._agent.jobs.get(jid) is not None:
             return ""
         now, again = arguments.get("now") is True, arguments.get("again") is True
-        why = self._agent.contract.fitting.ask(Wish(jid, user, program, need, now, again))
+        why = self._agent.contract.fitting.ask(Wish(jid, user, program, need, now, again, static))
         return why if arguments.get("can_wait") is True else ""
 
     async def _history(self, peer: Peer, _arguments: dict[str, Any]) -> object:
@@ -213,9 +213,9 @@ class Operations:
         return self._report.ping()
 
 
-def _need(arguments: dict[str, Any]) -> int:
+def _need(arguments: dict[str, Any], key: str = "memory") -> int:
     """What a job needs on a node, bytes; 0: unknown."""
-    need = arguments.get("memory", 0)
+    need = arguments.get(key, 0)
     if not isinstance(need, int) or isinstance(need, bool) or not 0 <= need <= MAX_INTEGER:
         raise CoschedError(f"the job needs {brief(need)}: give the bytes as a number from 1 to {MAX_INTEGER}", USAGE)
     return need

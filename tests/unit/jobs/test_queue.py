@@ -184,6 +184,18 @@ def test_a_program_is_known_the_second_time(tmp_path: Path) -> None:
     assert ask(queue, "two", "eve", 4, program="/bin/sim") == "needs 40 MiB, 30 are free; after other"
     assert ask(queue, "three", "eve", 4, program="/bin/sim", need=20 * MB) == "", "its owner knows better"
     assert ask(queue, "four", "eve", 4, program="/bin/else") == "", "of which nothing is known"
+    assert ask(queue, "five", "eve", 4, program="/bin/sim", static=MB).startswith("needs 40 MiB, 10 are free")
+
+
+def test_before_there_is_a_history_the_program_itself_tells_its_least() -> None:
+    """ParPar §2.2."""
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    assert ask(queue, "b", "eve", 1, program="/bin/sim", static=30 * MB) == "needs 30 MiB, 20 are free; after a"
+    assert ask(queue, "c", "eve", 1, program="/bin/sim", static=30 * MB, need=20 * MB) == "", "its owner knows better"
+    assert ask(queue, "d", "eve", 1, static=1) == "no memory is free; after a, c"
+    assert stopped(queue, 2, 90, a=40, b=35) == []
+    assert {row["jid"]: row["need"] >> 20 for row in queue.rows(2)["jobs"]}["b"] == 35, "what it has had is more"
 
 
 def test_who_waits_is_told_where_there_would_be_memory() -> None:
