@@ -189,6 +189,7 @@ class Wish:
     now: bool = False  # it begins whether or not it fits
     again: bool = False  # it has asked before
     static: int = 0  # bytes, of the program's segments, for each of its processes; 0: unknown
+    requested: int = 0  # bytes, as asked of Slurm, which users set high: it counts until there is a history
 
 
 class JobQueue(Protocol):
@@ -196,6 +197,9 @@ class JobQueue(Protocol):
 
     def ask(self, wish: Wish, at: float) -> str:
         """May this job begin here? The empty string, or why it has to wait; then ask again."""
+
+    def meet(self, wish: Wish, at: float) -> None:
+        """A job has begun here without asking, as those of Slurm do: what is known of it."""
 
     def look(
         self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = ...

@@ -2,13 +2,14 @@
 """The queue of jobs under policy `fit`: what each needs, which of them run, and why the others wait.
 
     ctl run ──► ask() ──► waits outside, before its ranks touch memory
+    Slurm ──► meet() ──► waits stopped, from its first moment
     job here ──► look() ──┐
     other nodes ─► hear() ┴► merge() ──► fit() ──► jobs to be stopped here, with reasons
 
 The order, and the end of turns, are those of ctl/jobs/order.py; a node alone is a cluster of one. A job's need is what
-its owner declared, else the estimate by its history (history.py), else the static size of its program; or what it has
-had in memory and in swap if that is more (B-PP-7). A need that grows while the job runs stops jobs that come later in
-the order, never earlier ones.
+its owner declared, else the estimate by its history (history.py), else what it asked of Slurm, else the static size of
+its program; or what it has had in memory and in swap if that is more (B-PP-7). A need that grows while the job runs
+stops jobs that come later in the order, never earlier ones.
 
 A job that asks and must wait has no process here yet. It stays in the queue while it asks again within LEASE seconds,
 so a command that was interrupted leaves nothing behind.
@@ -45,7 +46,7 @@ class _Entry:
     behind: float  # see JobFacts
     program: str = ""
     declared: int = 0  # bytes, by its owner
-    estimated: int = 0  # bytes, by its history or its program
+    estimated: int = 0  # bytes, by its history, Slurm or its program
     peak: int = 0  # bytes, as seen
     arrival: int = 0
     since: float = 0.0
@@ -107,6 +108,12 @@ class Queue:
         entry.lease, entry.declared, entry.now = at + LEASE, max(entry.declared, wish.need), entry.now or wish.now
         self.decide(at)
         return self.why(jid)
+
+    def meet(self, wish: Wish, at: float) -> None:
+        """A job has begun here without asking, as those of Slurm do: what is known of it. look() then decides."""
+        entry = self._own.get(wish.jid) or self._come(wish.jid, at, wish)
+        if entry.lease is None:  # no command of this name waits outside
+            entry.user, entry.program, entry.estimated = wish.user, wish.program, self._estimate(wish)
 
     def look(
         self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = _UNKNOWN
@@ -265,7 +272,7 @@ class Queue:
         known = 0
         if self._history is not None and wish.program:
             known = self._history.estimate(wish.program, wish.user, time.time())
-        return known or wish.static
+        return known or wish.requested or wish.static
 
     def _ended(self, entry: _Entry) -> None:
         if self._history is not None and entry.program and entry.peak:

@@ -19,6 +19,8 @@ from typing import Any, Final
 
 from ctl.contract import JobQueue, NodeFacts, Wish
 from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.slurm_request import request_of
+from ctl.node.authority import user_name
 from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
 from ctl.node.room import Room, take_sample
@@ -38,6 +40,7 @@ class Fitting:
         self.stops: tuple[tuple[str, str], ...] = ()  # (JID, why)
         self._queue, self._cgroups, self._pools = queue, cgroups, pools
         self._room, self._load = Room(), LoadMeter()
+        self._met: set[str] = set()  # jobs of Slurm whose request is known
 
     def look(self, jobs: Iterable[Job], turn_s: float, share_mem: float, speed: float) -> bool:
         """Decide anew, by the memory of the jobs here (all of them) and of the node; whether the stops have changed.
@@ -45,6 +48,7 @@ class Fitting:
         `turn_s`, `share_mem`: the knobs; `speed`: of this node, for the placement of jobs.
         """
         seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
+        self._meet({job.jid for job in seen if self._cgroups.is_slurm(job.jid)}, now)
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
         room, limit = self._room.look(now, sample, held, files, share_mem)
@@ -60,6 +64,17 @@ class Fitting:
         if seen:
             self._pools.hold(limit)
         return self.stops != before
+
+    def _meet(self, jids: set[str], now: float) -> None:
+        """Jobs of Slurm do not ask before they begin: tell the queue what they asked Slurm for."""
+        self._met &= jids
+        for jid in jids - self._met:
+            request = request_of(jid, self._cgroups.pids(jid))
+            if request is not None:
+                program = f"slurm:{request.name}" if request.name else ""
+                wish = Wish(jid, user_name(request.uid), program, static=request.static, requested=request.memory)
+                self._queue.meet(wish, now)
+                self._met.add(jid)
 
     def decide(self) -> bool:
         """Decide anew by what is known; whether the stops have changed."""
@@ -111,6 +126,7 @@ class Fitting:
     def clear(self) -> None:
         """Stop nothing any more."""
         self.stops = ()
+        self._met.clear()
         self._queue.clear()
 
     def report(self) -> dict[str, Any]:

@@ -198,6 +198,22 @@ def test_before_there_is_a_history_the_program_itself_tells_its_least() -> None:
     assert {row["jid"]: row["need"] >> 20 for row in queue.rows(2)["jobs"]}["b"] == 35, "what it has had is more"
 
 
+def test_a_job_of_slurm_is_stopped_at_its_start_by_what_it_asked_for(tmp_path: Path) -> None:
+    """It has processes already, so it cannot wait outside; what it asked for counts until there is a history."""
+    queue = Queue(history=History(tmp_path / "history"))
+    assert stopped(queue, 0, 60, a=40) == []
+    queue.meet(Wish("7", "eve", "slurm:sim", static=MB, requested=30 * MB), 1)
+    assert stopped(queue, 1, 60, a=40, **{"7": 0}) == ["7"]
+    assert queue.why("7") == "needs 30 MiB, 20 are free; after a"
+    assert stopped(queue, 2, 60, **{"7": 10}) == []
+    assert stopped(queue, 3, 60, a=40) == []
+    queue.meet(Wish("8", "eve", "slurm:sim", requested=30 * MB), 4)
+    assert stopped(queue, 4, 60, a=40, **{"8": 0}) == [], "the last time it took 10"
+    assert ask(queue, "9", "bob", 5, need=30 * MB)
+    queue.meet(Wish("9", "eve", requested=1), 5)
+    assert queue.user("9") == "bob", "a command of this name waits"
+
+
 def test_who_waits_is_told_where_there_would_be_memory() -> None:
     queue = Queue("n1")
     queue.hear({"n2": NodeFacts(90 * MB, 0, (JobFacts("x", 30 * MB, runs=True),)), "n3": NodeFacts(50 * MB, 0, ())})
