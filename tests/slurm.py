@@ -112,7 +112,9 @@ def slurm_conf(nodes: dict[str, str], settings: Settings) -> str:
     if settings.gang:
         lines += ["PreemptMode=GANG", f"SchedulerTimeSlice={TIME_SLICE}"]
         share = f"FORCE:{settings.slots}"
-    lines += [f"NodeName={name} NodeAddr={at} CPUs={settings.cpus} State=UNKNOWN" for name, at in nodes.items()]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20  # MiB: the most that --mem may say
+    of_each = f"CPUs={settings.cpus} RealMemory={memory} State=UNKNOWN"
+    lines += [f"NodeName={name} NodeAddr={at} {of_each}" for name, at in nodes.items()]
     lines.append(f"PartitionName=all Nodes={','.join(nodes)} Default=YES State=UP OverSubscribe={share}")
     return "\n".join(lines) + "\n"
 

@@ -18,7 +18,7 @@ from ctl import protocol
 from ctl.kernel import trace
 from tests import slurm
 from tests.kselftest import ktap
-from tests.kselftest.command import TIMEOUT, agent, refused
+from tests.kselftest.command import TIMEOUT, agent, asked, refused
 from tests.kselftest.node import loaded, spawned
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -198,6 +198,42 @@ def stopped_and_let_go() -> None:
         slurm.cancel(*jobs)
 
 
+def _queue() -> dict[str, dict[str, Any]]:
+    """The queue of policy fit, by JID."""
+    with protocol.Client(timeout=TIMEOUT) as client:
+        return {row["jid"]: row for row in client.call("queue")["jobs"]}
+
+
+def does_not_fit() -> None:
+    """Of two jobs whose --mem does not fit together the later is stopped at its start; for Slurm both run."""
+    if not slurm.installed():
+        raise ktap.Skip("this image has no Slurm")
+    mark = Path("/root/began")
+    with agent("epoch_ms=500", "turn_s=0", policy="fit"):
+        room = asked("queue")["room"]
+        ask = f"--mem={room * 6 // 10 >> 20}M"
+        first = slurm.sbatch(_SLEEP, "--ntasks=1", ask)
+        ktap.until(lambda: "sleep" in _commands(first), "the first job's task runs", _LIMIT)
+        second = slurm.sbatch(f"sleep 5; touch {mark}; {_SLEEP}", "--ntasks=1", ask)
+        ktap.until(lambda: _frozen(second), "the second is stopped", _LIMIT)
+        rows = _queue()
+        ktap.note(str(rows))
+        ktap.expect([rows[jid]["state"] for jid in (first, second)], ["runs", "stopped"], "states")
+        ktap.expect([rows[jid]["need"] >> 20 for jid in (first, second)], [room * 6 // 10 >> 20] * 2, "needs, MiB")
+        assert rows[second]["why"].endswith(f"; after {first}"), rows
+        time.sleep(6)
+        ktap.expect((mark.exists(), _frozen(first)), (False, False), "the second went on, the first is stopped")
+        ktap.expect([slurm.state(jid) for jid in (first, second)], ["RUNNING", "RUNNING"], "the jobs, for Slurm")
+        slurm.cancel(first)
+        ktap.until(lambda: mark.exists() and "sleep" in _commands(second), "the second goes on", _LIMIT)
+        mark.unlink()
+        third = slurm.sbatch(_SLEEP, "--ntasks=1", ask)
+        ktap.until(lambda: _frozen(third), "the third is stopped", _LIMIT)
+        slurm.cancel(third)
+        ktap.until(lambda: list(_jobs()) == [second], "a stopped job can be cancelled", _LIMIT)
+        slurm.cancel(second)
+
+
 if __name__ == "__main__":
     with _begun:
-        ktap.run(names, begun_after_load, stopped_and_let_go)
+        ktap.run(names, begun_after_load, stopped_and_let_go, does_not_fit)
