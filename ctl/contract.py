@@ -189,6 +189,7 @@ class Wish:
     now: bool = False  # it begins whether or not it fits
     again: bool = False  # it has asked before
     static: int = 0  # bytes, of the program's segments, for each of its processes; 0: unknown
+    ranks: int = 0  # processes of its program on this node; 0: unknown
     requested: int = 0  # bytes, as asked of Slurm, which users set high: it counts until there is a history
 
 
@@ -200,6 +201,9 @@ class JobQueue(Protocol):
 
     def meet(self, wish: Wish, at: float) -> None:
         """A job has begun here without asking, as those of Slurm do: what is known of it."""
+
+    def notice(self, jid: str, working: int, ranks: int) -> None:
+        """What a running job here gets by with, bytes, and its ranks, each at most so far: for its history."""
 
     def look(
         self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = ...

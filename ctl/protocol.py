@@ -23,11 +23,11 @@ Operations (arguments; result):
     jobs                                    [job]: see `ctl.node.jobs`
     tasks                                   [task]
     enter      jid; optional memory, now,   {"jid", "path"}: the process that asks is moved into the job's cgroup; with
-               program, static, can_wait,   can_wait perhaps {"jid", "wait": why}: not yet, ask again within 5 s
-               again
+               program, static, ranks,      can_wait perhaps {"jid", "wait": why}: not yet, ask again within 5 s
+               can_wait, again
     place      count; optional memory, by   [node]: where a job should run, see `ctl place`
     queue                                   {"room", "turn_left_s", "turns", "jobs"}: the queue of policy fit
-    history                                 [{"program", "user", "runs", "most", "estimate"}], bytes
+    history                                 [{"program", "user", "ranks", "runs", "most", "working", "estimate"}], bytes
     cancel     jid                          {"jid", "was": "here" or "waiting"}: the job is killed, or forgotten
     unload                                  {}: sent when the scheduler is gone; the agent then ends
     trace                                   a stream of decision records; see below

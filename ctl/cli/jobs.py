@@ -74,7 +74,7 @@ def run(
     import shutil
 
     from ctl.jobs.launcher import environment, hosts
-    from ctl.jobs.program import executable_of, program_of
+    from ctl.jobs.program import executable_of, program_of, ranks_of
     from ctl.kernel.elf import static_size
     from ctl.kernel.jid import check_jid
     from ctl.protocol import Client
@@ -94,7 +94,9 @@ def run(
         needed_here = need if count is None or os.uname().nodename in nodes else 0
         subject = program_of(command)
         wish = {"jid": jid, "memory": needed_here, "now": now, "program": subject, "can_wait": True}
-        wish["static"] = static_size(executable_of(subject)) or 0
+        wish |= {"static": static_size(executable_of(subject)) or 0, "ranks": ranks_of(command)}
+        if count is not None:
+            wish["ranks"] = per_node if os.uname().nodename in nodes else 0
         told, why = "", agent.call("enter", **wish).get("wait", "")
         while why:
             if why != told:
@@ -223,10 +225,12 @@ def _turn(left_s: float | None) -> str:
 @click.argument("program", required=False)
 @JSON
 def history(program: str | None, as_json: bool) -> None:
-    """List what jobs needed so far, by program and user, and the estimate for the next run.
+    """List what jobs needed on this node so far, by program, user and ranks, and the estimate for the next run.
 
-    The estimate is the smaller of the most and of the mean plus three standard deviations, of this month's runs and the
-    last one's. Policy fit uses it for jobs without --memory.
+    most: in memory and in swap. working set: the most that a run had in memory while no page came back from swap, or in
+    both. estimate: the smaller of the most and of the mean plus three standard deviations, of this month's runs and the
+    last one's; for another number of ranks, by rank. Policy fit uses it for jobs without --memory. A job of Slurm is
+    listed as slurm: and its name.
 
     \b
     Examples:
@@ -238,17 +242,18 @@ def history(program: str | None, as_json: bool) -> None:
     with Client() as agent:
         found: list[dict[str, Any]] = agent.call("history")
     if program is not None:
-        found = [one for one in found if os.path.realpath(program) in one["program"].split()]
+        wanted = {program, os.path.realpath(program)}
+        found = [one for one in found if wanted & {one["program"], *one["program"].split()}]
 
     def people() -> None:
         rows = [
             (
-                *(one["program"], one["user"], str(one["runs"])),
-                *(_number(one[name] / _MIB, 1) for name in ("most", "estimate")),
+                *(one["program"], one["user"], _number(one["ranks"] or None), str(one["runs"])),
+                *(_number(one[name] / _MIB if one[name] else None, 1) for name in ("most", "working", "estimate")),
             )
             for one in found
         ]
-        columns = ("program", "user", "runs", "most MiB", "estimate MiB")
+        columns = ("program", "user", "ranks", "runs", "most MiB", "working set MiB", "estimate MiB")
         table(columns, rows, right=columns[2:], empty="no job has ended under policy fit yet")
 
     emit(found, as_json, people)

@@ -7,14 +7,18 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
-__all__ = ["executable_of", "program_of"]
+__all__ = ["executable_of", "program_of", "ranks_of"]
 
 # programs that start another one: `mpiexec -n 4 ./sim` is a run of sim
 _LAUNCHER: Final = re.compile(
     r"(mpiexec|mpirun|orterun|prterun)(\.\w+)?|srun|env|nice|taskset|numactl|stdbuf|time|timeout|setsid|nohup"
 )
+_MPI: Final = re.compile(r"(mpiexec|mpirun|orterun|prterun)(\.\w+)?")
+_RANKS: Final = ("-n", "-np", "--np", "--n")
+_HOSTS: Final = re.compile(r"--?(hosts?|hostlist|(default-)?hostfile|machine(file)?|f|ppn|npernode|map-by)")
 # what a launcher starts on other nodes: which program it is about, only the launcher knows
 _DAEMON: Final = re.compile(r"hydra_\w+|prted|orted")
 _INTERPRETER: Final = re.compile(r"(python|perl|ruby|Rscript|julia|bash|sh|dash|zsh)[\d.]*")
@@ -51,3 +55,25 @@ def executable_of(program: str) -> str:
     '/usr/bin/env'
     """
     return program if os.path.isfile(program) else program.partition(" ")[0]
+
+
+def ranks_of(command: Sequence[str]) -> int:
+    """The ranks that mpiexec starts on this node; 0: unknown, as where it is told of hosts or of several programs.
+
+    >>> ranks_of(["mpiexec.mpich", "-n", "4", "cat"]), ranks_of(["mpirun", "-hosts", "a,b", "-n", "4", "cat"])
+    (4, 0)
+    """
+    words = list(command)
+    while words and not _MPI.fullmatch(os.path.basename(words.pop(0))):
+        pass
+    if ":" in words:
+        return 0
+    ranks = 0
+    for word, value in pairwise(words):
+        if _HOSTS.fullmatch(word):
+            return 0
+        if word in _RANKS and value.isascii() and value.isdigit():
+            ranks = int(value) if len(value) < 5 else 0
+        elif shutil.which(word) is not None:  # the program: what follows is its own
+            break
+    return ranks

@@ -25,7 +25,7 @@ from typing import Any, Final
 from ctl.contract import JobFacts, Load, NodeFacts, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.jobs.fit import PASSES, Wait, fit
-from ctl.jobs.history import History
+from ctl.jobs.history import History, Run
 from ctl.jobs.order import Known, had_their_turn, last_end, merge
 from ctl.jobs.placing import place
 
@@ -33,6 +33,7 @@ __all__ = ["LEASE", "Queue"]
 
 LEASE: Final = 5.0  # seconds
 _TURN_PASSES: Final = 5  # a turn in which a job waited counts as so many passes: after three, a large job has its own
+_MOST: Final = 1 << 50  # bytes: an estimate times many ranks is larger than any node, and still a size
 _UNKNOWN: Final = Load()
 _SETTLED: Final = 2.0  # seconds after the end of a turn: the others' facts say by then which of their jobs went behind
 
@@ -48,6 +49,8 @@ class _Entry:
     declared: int = 0  # bytes, by its owner
     estimated: int = 0  # bytes, by its history, Slurm or its program
     peak: int = 0  # bytes, as seen
+    working: int = 0  # bytes, as seen, of its working set
+    ranks: int = 0  # on this node, as seen
     arrival: int = 0
     since: float = 0.0
     now: bool = False
@@ -114,6 +117,12 @@ class Queue:
         entry = self._own.get(wish.jid) or self._come(wish.jid, at, wish)
         if entry.lease is None:  # no command of this name waits outside
             entry.user, entry.program, entry.estimated = wish.user, wish.program, self._estimate(wish)
+
+    def notice(self, jid: str, working: int, ranks: int) -> None:
+        """What a running job here gets by with, bytes, and its ranks: for its history, which keeps the most of each."""
+        entry = self._own.get(jid)
+        if entry is not None:
+            entry.working, entry.ranks = max(entry.working, working), max(entry.ranks, ranks)
 
     def look(
         self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = _UNKNOWN
@@ -271,12 +280,13 @@ class Queue:
     def _estimate(self, wish: Wish) -> int:
         known = 0
         if self._history is not None and wish.program:
-            known = self._history.estimate(wish.program, wish.user, time.time())
-        return known or wish.requested or wish.static
+            known = self._history.estimate(wish.program, wish.user, time.time(), wish.ranks)
+        return min(known or wish.requested or wish.static * max(1, wish.ranks), _MOST)
 
     def _ended(self, entry: _Entry) -> None:
         if self._history is not None and entry.program and entry.peak:
-            self._history.observe(entry.program, entry.user, entry.peak, time.time())
+            run = Run(entry.peak, min(entry.working, entry.peak), entry.ranks)
+            self._history.observe(entry.program, entry.user, run, time.time())
 
     def _is_here(self, jid: str) -> bool:
         return jid in self._own and self._own[jid].lease is None

@@ -12,12 +12,14 @@ facts give equal verdicts, so a job of several nodes runs on all of them or wait
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ctl.contract import JobQueue, NodeFacts, Wish
+from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.slurm_request import request_of
 from ctl.node.authority import user_name
@@ -25,6 +27,7 @@ from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
 from ctl.node.room import Room, take_sample
 from ctl.node.set_memory import Job
+from ctl.node.working_set import WorkingSets, ranks_of, refaults_of
 
 __all__ = ["Fitting"]
 
@@ -40,6 +43,7 @@ class Fitting:
         self.stops: tuple[tuple[str, str], ...] = ()  # (JID, why)
         self._queue, self._cgroups, self._pools = queue, cgroups, pools
         self._room, self._load = Room(), LoadMeter()
+        self._working = WorkingSets()
         self._met: set[str] = set()  # jobs of Slurm whose request is known
 
     def look(self, jobs: Iterable[Job], turn_s: float, share_mem: float, speed: float) -> bool:
@@ -49,6 +53,7 @@ class Fitting:
         """
         seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
         self._meet({job.jid for job in seen if self._cgroups.is_slurm(job.jid)}, now)
+        self._notice([job for job in seen if not job.stopped])
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
         room, limit = self._room.look(now, sample, held, files, share_mem)
@@ -72,9 +77,19 @@ class Fitting:
             request = request_of(jid, self._cgroups.pids(jid))
             if request is not None:
                 program = f"slurm:{request.name}" if request.name else ""
-                wish = Wish(jid, user_name(request.uid), program, static=request.static, requested=request.memory)
+                wish = Wish(jid, user_name(request.uid), program, static=request.static, ranks=request.tasks,
+                            requested=request.memory)
                 self._queue.meet(wish, now)
                 self._met.add(jid)
+
+    def _notice(self, running: list[Job]) -> None:
+        """Tell the queue what the jobs that run get by with, for their history."""
+        self._working.keep(job.jid for job in running)
+        for job in running:
+            with contextlib.suppress(CoschedError, OSError):  # it has just ended
+                refaults, ranks = refaults_of(self._cgroups.path(job.jid)), ranks_of(self._cgroups.pids(job.jid))
+                working = self._working.look(job.jid, max(0, job.resident - job.locked), job.swapped, refaults)
+                self._queue.notice(job.jid, working, ranks)
 
     def decide(self) -> bool:
         """Decide anew by what is known; whether the stops have changed."""

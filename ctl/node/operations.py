@@ -21,6 +21,7 @@ from ctl.protocol import MAX_INTEGER
 __all__ = ["Operations", "metrics_of", "server_of"]
 
 _MOST_NODES = 1 << 20
+_MOST_RANKS = 1 << 16
 _LONGEST_PATH = 4096  # characters: Linux' PATH_MAX
 
 
@@ -154,6 +155,9 @@ class Operations:
     def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:
         """Why a job that can wait outside may not begin yet; empty: it may, or it can only wait stopped."""
         need, static, program = _need(arguments), _need(arguments, "static"), arguments.get("program", "")
+        ranks = arguments.get("ranks", 0)
+        if not isinstance(ranks, int) or isinstance(ranks, bool) or not 0 <= ranks <= _MOST_RANKS:
+            raise CoschedError(f"the job has {brief(ranks)} ranks: give a number from 1 to {_MOST_RANKS}", USAGE)
         if not isinstance(program, str) or len(program) > _LONGEST_PATH:
             raise CoschedError(f'"program" is no path of at most {_LONGEST_PATH} characters: leave it out', USAGE)
         if need > (most := self._agent.contract.memory_size()):
@@ -165,7 +169,7 @@ class Operations:
         if not self._agent.settings.on("fit") or self._agent.jobs.get(jid) is not None:
             return ""
         now, again = arguments.get("now") is True, arguments.get("again") is True
-        why = self._agent.contract.fitting.ask(Wish(jid, user, program, need, now, again, static))
+        why = self._agent.contract.fitting.ask(Wish(jid, user, program, need, now, again, static, ranks))
         return why if arguments.get("can_wait") is True else ""
 
     async def _history(self, peer: Peer, _arguments: dict[str, Any]) -> object:

@@ -157,6 +157,28 @@ def waits_before_it_begins() -> None:
         refused("queue", words=("csm has no queue", "ctl switch fit"))
 
 
+def what_jobs_needed() -> None:
+    """Two ranks had so much; the next time four ranks need twice as much before they begin."""
+    script = Path("/run/kselftest-uses.py")
+    script.write_text("import time\nm = bytearray(24 << 20)\nend = time.monotonic() + 8\n"
+                      "while time.monotonic() < end:\n for i in range(0, len(m), 4096): m[i] = 1\n time.sleep(0.1)\n")
+    run = ("mpiexec.mpich", "-n", "{ranks}", sys.executable, str(script))
+    try:
+        with room(_ROOM), agent("epoch_ms=500", "turn_s=0", policy="fit"):
+            ctl("run", "--job", "two", "--", *(word.format(ranks=2) for word in run))
+            ktap.until(lambda: bool(asked("history", str(script))), "its end is noted", 20)
+            (row,) = asked("history", str(script))
+            ktap.note(str(row))
+            ktap.expect((row["user"], row["ranks"], row["runs"]), ("root", 2, 1), "user, ranks, runs")
+            assert row["most"] >= row["working"] >= 48 << 20, row
+            with spawned("ctl", "run", "--job", "four", "--", *(word.format(ranks=4) for word in run)):
+                ktap.until(lambda: "four" in _queue(), "four ranks are here, or wait", 20)
+                ktap.expect(abs(_queue()["four"]["estimated"] - 2 * row["most"]) <= 4096, True, "twice as much")
+            assert "working set MiB" in ctl("history"), ctl("history")
+    finally:
+        script.unlink()
+
+
 def killed() -> None:
     """kill -9 of the agent: stopped jobs go on, without a limit."""
     with (
@@ -173,4 +195,4 @@ def killed() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(the_later_waits, a_local_program_comes, turns, waits_before_it_begins, killed)
+    ktap.run(the_later_waits, a_local_program_comes, turns, waits_before_it_begins, what_jobs_needed, killed)

@@ -187,6 +187,32 @@ def test_a_program_is_known_the_second_time(tmp_path: Path) -> None:
     assert ask(queue, "five", "eve", 4, program="/bin/sim", static=MB).startswith("needs 40 MiB, 10 are free")
 
 
+def test_two_ranks_on_this_node_and_later_four(tmp_path: Path) -> None:
+    """What it gets by with goes into the history, and changes no need: a squeezed job must not seem to fit."""
+    history = History(tmp_path / "history")
+    queue = Queue(history=history)
+    assert ask(queue, "one", "eve", 0, program="/bin/sim") == ""
+    queue.notice("one", 30 * MB, 2)
+    assert stopped(queue, 1, 60, one=40, other=30) == ["other"]
+    queue.notice("one", 10 * MB, 1)
+    queue.notice("none", MB, 1)
+    assert stopped(queue, 2, 60, one=40, other=30) == ["other"]
+    assert stopped(queue, 3, 60, other=30) == []
+    (row,) = queue.history()
+    assert (row["ranks"], row["most"], row["working"]) == (2, 40 * MB, 30 * MB)
+    assert ask(queue, "two", "eve", 4, program="/bin/sim", ranks=4) == "needs 80 MiB, 30 are free; after other"
+    assert ask(queue, "three", "eve", 4, program="/bin/sim", ranks=1) == "", "20 MiB"
+    why = ask(queue, "four", "eve", 4, program="/bin/else", static=4 * MB, ranks=3)
+    assert why == "needs 12 MiB, 10 are free; after other, three"
+
+
+def test_nonsense_of_users_stays_a_size() -> None:
+    queue = Queue()
+    stopped(queue, 0, 60, a=1)
+    ask(queue, "b", "eve", 1, static=1 << 62, ranks=1 << 16)
+    assert queue.facts().jobs[1].need == 1 << 50
+
+
 def test_before_there_is_a_history_the_program_itself_tells_its_least() -> None:
     """ParPar §2.2."""
     queue = Queue()
