@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctl.kernel.cgroups import PARENT
+from ctl.kernel.sysinfo import vmstat
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl, refused
 from tests.kselftest.node import ENDLESS, room, spawned
@@ -22,6 +23,7 @@ _ROOM: Final = 240 << 20  # bytes
 _USES = "import time; m = bytearray({size})\nwhile True:\n for i in range(0, len(m), 4096): m[i] = 1\n time.sleep(0.05)"
 _LOCAL_MB: Final = 24
 _UNUSED: Final = 8 << 10  # KB of a Python program that it does not use again, and that may stay on swap
+_IDLE: Final = 512  # pages that others read back in some seconds
 _SWAPPED: Final = 256  # KB of a local program that the kernel may have taken before there were jobs
 
 
@@ -179,6 +181,22 @@ def what_jobs_needed() -> None:
         script.unlink()
 
 
+def larger_than_the_limit() -> None:
+    """A job larger than what jobs are held to runs, if no other does; what it does not use stays on swap."""
+    with room(_ROOM) as available, agent("epoch_ms=500", policy="fit"):
+        size = available * 13 // 10
+        idle = f"m = bytearray({size})\nfor i in range(0, len(m), 4096): m[i] = 1\nimport time; time.sleep(1e6)"
+        with spawned("ctl", "run", "--job", "large", "--", sys.executable, "-c", idle):
+            ktap.until(lambda: _needs("large", size), "it has its memory", 60)
+            time.sleep(5)
+            ktap.expect(_frozen("large"), False, "it is stopped")
+            before = vmstat()["pswpin"]
+            time.sleep(5)
+            back = vmstat()["pswpin"] - before
+            ktap.note(f"{back} pages came back in 5 s; jobs are held to {_limit() / size:.2f} of its size")
+            ktap.expect(back <= _IDLE, True, "pages that it does not use stay on swap")
+
+
 def killed() -> None:
     """kill -9 of the agent: stopped jobs go on, without a limit."""
     with (
@@ -195,4 +213,7 @@ def killed() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(the_later_waits, a_local_program_comes, turns, waits_before_it_begins, what_jobs_needed, killed)
+    ktap.run(
+        *(the_later_waits, a_local_program_comes, turns, waits_before_it_begins, what_jobs_needed),
+        *(larger_than_the_limit, killed),
+    )
