@@ -27,7 +27,7 @@ from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
 from ctl.node.room import Room, take_sample
 from ctl.node.set_memory import Job
-from ctl.node.working_set import WorkingSets, ranks_of, refaults_of
+from ctl.node.working_set import WorkingSets, refaults_of
 
 __all__ = ["Fitting"]
 
@@ -87,9 +87,9 @@ class Fitting:
         self._working.keep(job.jid for job in running)
         for job in running:
             with contextlib.suppress(CoschedError, OSError):  # it has just ended
-                refaults, ranks = refaults_of(self._cgroups.path(job.jid)), ranks_of(self._cgroups.pids(job.jid))
+                refaults, pids = refaults_of(self._cgroups.path(job.jid)), self._cgroups.pids(job.jid)
                 working = self._working.look(job.jid, max(0, job.resident - job.locked), job.swapped, refaults)
-                self._queue.notice(job.jid, working, ranks)
+                self._queue.notice(job.jid, working, self._working.ranks(job.jid, pids))
 
     def decide(self) -> bool:
         """Decide anew by what is known; whether the stops have changed."""

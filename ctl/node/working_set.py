@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +51,7 @@ class WorkingSets:
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[int, int]] = {}  # refaults at the last look, and looks since it runs
+        self._ranks: dict[str, tuple[int, int]] = {}  # processes when ranks were counted last, and the ranks
 
     def look(self, jid: str, resident: int, swapped: int, refaults: int) -> int:
         """The working set of a running job since the last look; 0: not known.
@@ -63,7 +64,14 @@ class WorkingSets:
             return 0
         return resident + (swapped if refaults - before > _FEW else 0)
 
+    def ranks(self, jid: str, pids: Sequence[int]) -> int:
+        """The ranks of a running job, counted anew when the number of its processes has changed."""
+        if self._ranks.get(jid, (0, 0))[0] != len(pids):
+            self._ranks[jid] = len(pids), ranks_of(pids)
+        return self._ranks.get(jid, (0, 0))[1]
+
     def keep(self, jids: Iterable[str]) -> None:
         """These jobs run; others have ended or are stopped."""
         kept = set(jids)
         self._before = {jid: before for jid, before in self._before.items() if jid in kept}
+        self._ranks = {jid: ranks for jid, ranks in self._ranks.items() if jid in kept}

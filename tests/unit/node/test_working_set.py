@@ -47,7 +47,10 @@ def test_ranks_are_the_most_processes_of_one_program() -> None:
     several = [subprocess.Popen(["/bin/sleep", "60"]) for _ in range(3)]
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as daemon:
         try:
-            assert ranks_of([daemon.pid, *(one.pid for one in several), 1 << 30]) == 3
+            pids = [daemon.pid, *(one.pid for one in several), 1 << 30]
+            assert ranks_of(pids) == 3
+            sets = WorkingSets()
+            assert [sets.ranks("a", pids[:2]), sets.ranks("a", pids), sets.ranks("a", pids)] == [1, 3, 3]
         finally:
             for one in (daemon, *several):
                 one.kill()
