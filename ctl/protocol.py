@@ -55,6 +55,7 @@ from typing import Any
 from ctl.errors import CoschedError, brief
 
 __all__ = [
+    "GROUP",
     "MAX_INTEGER",
     "MAX_REQUEST",
     "SOCKET",
@@ -73,6 +74,7 @@ __all__ = [
 ]
 
 VERSION = 1
+GROUP = "cosched"  # its members may use the socket, as root may; what they may ask: ctl/node/authority.py
 MAX_REQUEST = 64 * 1024  # bytes: all knobs at once take 1 KiB, a JID 64
 MAX_INTEGER = 1 << 62  # of counts from a client or another node; larger ones do not fit into a history
 SOCKET = Path(os.environ.get("COSCHED_RUN_DIR", "/run/cosched")) / "agent.sock"

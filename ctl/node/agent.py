@@ -54,14 +54,16 @@ class Agent:
         values: Mapping[str, policy.Value],
         queue: JobQueue,
         join: Join | None = None,
+        keep: Callable[[Mapping[str, object]], None] = lambda _event: None,
     ) -> None:
         """`name`, `values`: the policy and all knobs the scheduler was loaded with; `queue`, `join`: see
-        ctl/contract.py."""
+        ctl/contract.py; `keep` records an event for later, and returns at once."""
         self.scheduler = scheduler
         self._own = {name: values[name] for name, knob in policy.KNOBS.items() if not knob.fields}
         self.settings = Settings(policy.find_policy(name), self._read_knobs())
         self.since = time.time()
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
+        self._keep = keep
         self.exit: Exit | None = None
         self.ending = ""  # why, once it is
         self.tracing = Tracing(scheduler)
@@ -97,8 +99,8 @@ class Agent:
     ) -> str:
         """Serve requests and scrapes, each on its socket, until asked to end or the scheduler is gone; returns why.
 
-        `server`, `metrics`: see `server_of` and `metrics_of` of ctl/node/operations.py; `ready` is called once, when
-        all is up.
+        `server`, `metrics`: they answer by `server_of` and `measure_of` of ctl/node/operations.py; `ready` is called
+        once, when all is up.
 
         Raises CoschedError, with the scheduler still loaded, if a part of the agent cannot start.
         """
@@ -172,6 +174,7 @@ class Agent:
         if kind not in _QUIET_KINDS:
             _log.info("%s", text)
             self.events.append(event)
+            self._keep(event)
         for follower in self._followers:
             follower.send_event(event)
 

@@ -260,7 +260,8 @@ class Jobs:
         self._notifier.register(descriptor, select.EPOLLPRI)
         self._events[descriptor] = self._jobs[jid] = job
         whose = "Slurm's job" if origin == SLURM else "job"
-        self._tell("job", f"{whose} {jid} began", jid=jid, action="begin", **{"from": origin})
+        details = {"jid": jid, "action": "begin", "user": job.user, "from": origin}
+        self._tell("job", f"{whose} {jid} began", **details)
         self._began(job)
         self.changed(descriptor)  # the kernel reports changes only after a first read; and the job may be empty again
         return job

@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ctl.contract import Measured, Render, Wish
+from ctl.contract import Measured, Wish
 from ctl.errors import FAILED, USAGE, CoschedError, brief
 from ctl.node.agent import Agent
 from ctl.node.authority import Peer
 from ctl.node.jobs import SLURM
-from ctl.node.metrics import Metrics
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
 from ctl.node.server import Operation, Server
 from ctl.protocol import MAX_INTEGER
 
-__all__ = ["Operations", "metrics_of", "server_of"]
+__all__ = ["Operations", "measure_of", "server_of"]
 
 _MOST_NODES = 1 << 20
 _MOST_RANKS = 1 << 16
@@ -31,8 +30,8 @@ def server_of(agent: Agent) -> Server:
     return Server(operations, {"trace": agent.tracing.stream, "follow": agent.follow})
 
 
-def metrics_of(agent: Agent, render: Render) -> Metrics:
-    """What answers scrapes for this agent."""
+def measure_of(agent: Agent) -> Callable[[], Measured]:
+    """What tells this agent's figures, in the loop's thread; it raises CoschedError while the agent ends."""
     report = Report(agent)
 
     def take() -> Measured:
@@ -41,7 +40,7 @@ def metrics_of(agent: Agent, render: Render) -> Metrics:
         agent.memory.look()
         return report.measured()
 
-    return Metrics(take, render)
+    return take
 
 
 class Operations:
@@ -169,8 +168,13 @@ class Operations:
         if not self._agent.settings.on("fit") or self._agent.jobs.get(jid) is not None:
             return ""
         now, again = arguments.get("now") is True, arguments.get("again") is True
+        waited = self._agent.contract.fitting.waits_for(jid) is not None
         why = self._agent.contract.fitting.ask(Wish(jid, user, program, need, now, again, static, ranks))
-        return why if arguments.get("can_wait") is True else ""
+        if arguments.get("can_wait") is not True:
+            return ""
+        if why and not waited:
+            self._agent.tell("queue", f"job {jid} waits: {why}", jid=jid, action="wait", user=user)
+        return why
 
     async def _history(self, peer: Peer, _arguments: dict[str, Any]) -> object:
         return [one for one in self._agent.contract.fitting.history() if peer.shown(one["user"], one["program"])]
@@ -210,6 +214,7 @@ class Operations:
             self._agent.jobs.kill(jid)
         else:
             self._agent.contract.fitting.cancel(jid)
+            self._agent.tell("queue", f"job {jid} was cancelled while it waited", jid=jid, action="cancel")
         return {"jid": jid, "was": "here" if job is not None else "waiting"}
 
     async def _unload(self, _peer: Peer, _arguments: dict[str, Any]) -> object:

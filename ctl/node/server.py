@@ -23,9 +23,8 @@ from ctl import protocol
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.node.authority import Peer
 
-__all__ = ["BACKLOG", "CONNECTIONS", "GROUP", "STREAMS", "Operation", "Server", "Stream", "open_socket"]
+__all__ = ["BACKLOG", "CONNECTIONS", "STREAMS", "Operation", "Server", "Stream", "open_socket"]
 
-GROUP = "cosched"  # its members may use the socket, as root may; what they may ask: authority.py
 BACKLOG = 4 << 20  # bytes kept for one client: 100 queues of 128 tasks, or 40,000 events
 CONNECTIONS = 256  # of one user at a time, each with up to MAX_REQUEST bytes of a request
 STREAMS = 16  # of one user at a time, each with up to BACKLOG bytes
@@ -45,7 +44,7 @@ def open_socket(path: Path) -> socket.socket:
     finally:
         os.umask(before)
     with contextlib.suppress(KeyError):
-        os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
+        os.chown(path, -1, grp.getgrnam(protocol.GROUP).gr_gid)
     listener.listen(64)
     listener.setblocking(False)
     return listener

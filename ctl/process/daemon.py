@@ -256,6 +256,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
     from ctl.kernel.cgroups import JobCgroups
     from ctl.kernel.pins import remove_pins
     from ctl.kernel.scheduler import Scheduler
+    from ctl.process import recording
 
     began = time.monotonic()
     cgroups = JobCgroups()
@@ -263,6 +264,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
     for sentence in cgroups.repair() + ext_server.restore():
         _log.info("left by an agent before: %s", sentence)
     values = policy.defaults() | options.knobs
+    keep = recording.start(tell=_log.warning)
     remove_pins()
     try:
         scheduler = Scheduler.load(
@@ -284,8 +286,10 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             from ctl.jobs.history import History
             from ctl.jobs.queue import Queue
             from ctl.node.agent import Agent
-            from ctl.node.operations import metrics_of, server_of
+            from ctl.node.metrics import Metrics
+            from ctl.node.operations import measure_of, server_of
             from ctl.node.server import open_socket
+            from ctl.process.figures import record
             from ctl.process.relay import join
 
             def up(answer: dict[str, Any]) -> None:
@@ -301,10 +305,13 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
             queue = Queue(os.uname().nodename, history=History(tell=_log.warning))
 
             async def serve() -> tuple[str, Any]:
-                agent = Agent(scheduler, cgroups, options.policy, values, queue, join)
+                agent = Agent(scheduler, cgroups, options.policy, values, queue, join, keep)
+                measure = measure_of(agent)
                 server = server_of(agent), open_socket(protocol.SOCKET)
-                metrics = metrics_of(agent, _text), open_socket(files.METRICS)
+                metrics = Metrics(measure, _text), open_socket(files.METRICS)
+                figures = asyncio.create_task(record(measure, keep, lambda: len(agent.jobs) > 0))
                 why = await agent.run(server, metrics, up)
+                figures.cancel()
                 return why, agent.exit
 
             return asyncio.run(serve())
