@@ -78,6 +78,12 @@ test-load *OPTIONS: setup
     @tests/cluster/setup
     @.venv/bin/python -m tests.cluster.load {{ OPTIONS }}
 
+# Look at the page of `ctl report` in a headless Chromium, which is installed from Debian; without one, `just test` says
+# that nobody has looked
+test-browser: setup
+    @tests/browser >/dev/null
+    @COSCHED_BROWSER=1 .venv/bin/python -m pytest -q tests/unit/monitor/test_report_browser.py
+
 # Style and types
 [no-exit-message]
 lint: setup
@@ -119,3 +125,10 @@ picture SECONDS="30": setup
     @mkdir -p build/picture
     @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/picture -- docs/record {{ SECONDS }} </dev/null
     @.venv/bin/python -m ctl.monitor.picture build/picture/views.json docs/dashboard
+
+# Record jobs under policy fit in a VM, and draw docs/report.png: what `ctl report` tells of them
+picture-report: setup
+    @mkdir -p build/report
+    @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/report -- docs/record-report </dev/null
+    @"$(tests/browser)" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,1560 \
+        --screenshot=docs/report.png "file://$PWD/build/report/report.html"

@@ -2,8 +2,9 @@
 """What happened on this node, in files that outlive the agent: `ctl report` reads them.
 
 A line is a JSON object: an event as `ctl status --follow` tells it ({"time", "kind", "text", ...}), or a row of figures
-(kind FIGURES). The first line of a file has kind "log" and the version of this format. There are two files: a full
-or old one takes the place of the one before. No line tells what a job runs; the files are for members of group cosched.
+(kind FIGURES). The first line of a file has kind "log", the node's name and the version of this format. There are two
+files: a full or old one takes the place of the one before. No line tells what a job runs; the files are for members of
+group cosched.
 
 The files may be lost without harm. The agent puts a damaged file aside and begins anew.
 """
@@ -99,7 +100,8 @@ class EventLog:
         if os.fstat(self._file).st_size == 0:
             with contextlib.suppress(OSError):  # not root, in a test
                 os.fchown(self._file, -1, self._group)
-            os.write(self._file, _line({"time": now, "kind": "log", "text": "the log begins", "v": _VERSION}))
+            first = {"time": now, "kind": "log", "text": "the log begins", "node": os.uname().nodename, "v": _VERSION}
+            os.write(self._file, _line(first))
         with self._path.open("rb") as file:
             self._begun = _begun(file.readline()) or 0.0
 
@@ -128,6 +130,7 @@ def _event(line: bytes) -> dict[str, Any] | None:
 class Found(NamedTuple):
     """What a log has."""
 
+    node: str
     events: list[dict[str, Any]]  # the oldest first
     damaged: int  # lines that could not be read
 
@@ -135,7 +138,7 @@ class Found(NamedTuple):
 def read(since: float, until: float, path: Path = FILE) -> Found:
     """The events of this span of Unix time. Raises CoschedError (status 2) if this user may not read them, or if there
     are none because no agent has written any."""
-    events, damaged, files = [], 0, 0
+    node, events, damaged, files = "", [], 0, 0
     for one in (_older(path), path):
         try:
             with one.open("rb") as file:
@@ -144,6 +147,8 @@ def read(since: float, until: float, path: Path = FILE) -> Found:
                     event = _event(line)
                     if event is None:
                         damaged += bool(line.strip())
+                    elif event["kind"] == "log":
+                        node = str(event.get("node", ""))
                     elif since <= event["time"] <= until:
                         events.append(event)
         except FileNotFoundError:
@@ -153,7 +158,7 @@ def read(since: float, until: float, path: Path = FILE) -> Found:
             raise CoschedError(what, USAGE) from None
     if not files:
         raise CoschedError(f"there is no log of events at {path}: an agent writes it, start one with `ctl load`", USAGE)
-    return Found(sorted(events, key=lambda event: float(event["time"])), damaged)
+    return Found(node, sorted(events, key=lambda event: float(event["time"])), damaged)
 
 
 def figures(now: Measured, stalled: Mapping[str, int], at: float) -> dict[str, object]:

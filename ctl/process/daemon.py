@@ -306,6 +306,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
 
             async def serve() -> tuple[str, Any]:
                 agent = Agent(scheduler, cgroups, options.policy, values, queue, join, keep)
+                agent.tell("agent", f"policy {options.policy} loaded", action="begin", policy=options.policy)
                 measure = measure_of(agent)
                 server = server_of(agent), open_socket(protocol.SOCKET)
                 metrics = Metrics(measure, _text), open_socket(files.METRICS)

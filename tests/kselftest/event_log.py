@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 from ctl.kernel.cgroups import PARENT
 from ctl.monitor.event_log import FIGURES, FILE, read
 from tests.kselftest import ktap
-from tests.kselftest.command import agent, asked, ctl
+from tests.kselftest.command import agent, asked, ctl, refused
 from tests.kselftest.node import room, spawned
 
 _ROOM: Final = 240 << 20  # bytes
@@ -57,7 +58,7 @@ def written() -> None:
     began, waited = (runs["jid"], "begin"), (wait["jid"], "wait")
     assert {began, waited} == set(happened[:2]), happened
     ktap.expect(happened[2:], [(runs["jid"], "end"), (wait["jid"], "begin"), (wait["jid"], "end")], "after the cancel")
-    users = {event["user"] for event in events if event.get("action") in ("begin", "wait")}
+    users = {event["user"] for event in events if event["kind"] in ("job", "queue") and event["action"] != "end"}
     ktap.expect(users, {"root"}, "users of jobs")
     ktap.expect("scheduler unloaded" in events[-1]["text"], True, "the last event is the end")
     ktap.expect(_SECRET in FILE.read_text(), False, "a command line in the log")
@@ -80,5 +81,28 @@ def after_a_kill() -> None:
     ktap.expect([event["kind"] for event in _events(since)].count("knobs"), 2, "events of knobs with the next agent's")
 
 
+def reported() -> None:
+    """`ctl report` tells a job without an agent, to members of the group and to nobody else."""
+    page = Path("/tmp/report.html")  # for nobody, too
+    with agent(), spawned("ctl", "run", "--job", "told", "--", *_SECRET.split()):
+        ktap.until((PARENT / "told").exists, "the job", 20)
+    said = ctl("report", "--since", "10m", "-o", str(page))
+    assert "jobs" in said and page.read_text().endswith("</html>\n"), said
+    (now,) = asked("report", "--since", "10m")
+    assert "told" in [job["jid"] for job in now["jobs"]], now
+    page.unlink()
+    refused("report", "--since", "yesterday", words=("'yesterday'", "12h"))
+    said = ctl("report", "-o", "/nowhere/x.html", status=1)
+    assert "/nowhere/x.html" in said and "-o" in said, said
+    nobody, group = 65534, 4711
+    os.chown(FILE, -1, group)  # as it is where there is a group cosched: the image has none
+    for member, wanted in ((nobody, 2), (group, 0)):
+        switch = ["setpriv", f"--reuid={nobody}", f"--regid={member}", "--clear-groups"]
+        command = [*switch, "ctl", "report", "-o", "-"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ktap.TIME_OUT_S)
+        ktap.expect(done.returncode, wanted, f"status for group {member}: {done.stderr}")
+        ktap.expect("member of group cosched" in done.stderr, wanted == 2, "the refusal")
+
+
 if __name__ == "__main__":
-    ktap.run(written, after_a_kill)
+    ktap.run(written, after_a_kill, reported)

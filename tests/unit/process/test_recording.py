@@ -28,7 +28,7 @@ def _run(path: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
-    return [event for event in read(0.0, 1e12, path).events if event["kind"] != "log"] if path.exists() else []
+    return read(0.0, 1e12, path).events if path.exists() else []
 
 
 def _wait(condition: Callable[[], bool]) -> None:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl report`: one page about what happened."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ctl.cli.common import JSON
+from ctl.errors import FAILED, USAGE, CoschedError, brief
+
+__all__ = ["report"]
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@click.command()
+@click.option("--since", metavar="T", default="1d", show_default=True, help="how far back: 90m, 12h, 7d, or a time")
+@click.option("--output", "-o", metavar="FILE", default="cosched-report.html", show_default=True, help="-: print it")
+@click.option("--from", "logs", metavar="LOG", multiple=True, type=click.Path(path_type=Path), help="read this log")
+@JSON
+def report(since: str, output: str, logs: tuple[Path, ...], as_json: bool) -> None:
+    """Write one HTML page about what happened on this node.
+
+    The page has jobs, their waits and stops with reasons, the contract's share as set and as achieved, local latency,
+    and lost records. It needs nothing from elsewhere. The agent keeps a log for 30 days; members of group cosched may
+    read it. It does not say what jobs run. --from reads other nodes' logs instead, copied from
+    /var/lib/cosched/events.jsonl: one page about a cluster.
+
+    \b
+    Examples:
+      ctl report
+      ctl report --since 7d -o week.html
+      ctl report --since '2026-11-24 18:00' --json
+      ctl report --from node1.jsonl --from node2.jsonl -o cluster.html
+    """
+    from ctl.monitor.event_log import FILE, read
+    from ctl.monitor.report import tell_of
+
+    until = time.time()
+    begin = _moment(since, until)
+    told = [tell_of(read(begin, until, path), begin, until) for path in logs or (FILE,)]
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        sys.stdout.write(json.dumps([asdict(one) for one in told]) + "\n")
+        return
+    from ctl.monitor.report_page import page
+
+    text = page(told)
+    if output == "-":
+        sys.stdout.write(text)
+        return
+    _write(Path(output), text)
+    jobs = sum(len(one.jobs) for one in told)
+    click.echo(f"{output}: {jobs} jobs, {sum(len(one.events) for one in told)} other events since {since}")
+
+
+def _moment(text: str, now: float) -> float:
+    """A time in the past, as Unix time: so long ago, or a date. Raises CoschedError (status 2).
+
+    >>> _moment("90m", 10_000.0)
+    4600.0
+    """
+    if ago := re.fullmatch(r"(\d{1,6})([smhdw])", text.strip()):
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise CoschedError(
+            f"--since {brief(text)} is no time: give 90m, 12h, 7d or a date like '2026-11-24 18:00'", USAGE
+        ) from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a page whole or not at all."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise CoschedError(f"cannot write {path}: {error.strerror}: choose another file with -o", FAILED) from None
