@@ -59,6 +59,7 @@ __all__ = [
     "MAX_INTEGER",
     "MAX_REQUEST",
     "SOCKET",
+    "STATE_DIR",
     "STREAMS",
     "VERSION",
     "AgentGone",
@@ -78,6 +79,8 @@ GROUP = "cosched"  # its members may use the socket, as root may; what they may 
 MAX_REQUEST = 64 * 1024  # bytes: all knobs at once take 1 KiB, a JID 64
 MAX_INTEGER = 1 << 62  # of counts from a client or another node; larger ones do not fit into a history
 SOCKET = Path(os.environ.get("COSCHED_RUN_DIR", "/run/cosched")) / "agent.sock"
+STATE_DIR = Path(os.environ.get("COSCHED_STATE_DIR", "/var/lib/cosched"))
+"""For what outlives an agent: the history of jobs, the log of events, the broker's tokens."""
 STREAMS = frozenset({"trace", "follow"})
 
 _TIMEOUT = 10.0  # seconds an agent may take to answer; under emulation listing all tasks takes one

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import sys
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = ["cluster", "events", "show_cluster"]
 # Kinds that `ctl events` prints
 _EVENTS = ("follow", "event", "cluster", "local_user", "stop", "weight", "agent", "lost")
 _MIB = 1 << 20
+_MOST = 1 << 17  # characters read of an invitation
 
 
 @click.group(cls=Group)
@@ -27,9 +29,9 @@ def cluster() -> None:
 
     \b
     Examples:
-    ctl cluster init                  on the first node; prints the line that joins the next
-    ctl cluster join cosched1-…       on the next node
-    ctl cluster invite node3          on the first node again, for the one after
+    ctl cluster init                                          on the first node
+    ctl cluster invite node2 | ssh node2 ctl cluster join     there, for each other node
+    ctl cluster revoke node2                                  there: its key counts no more
     """
 
 
@@ -49,14 +51,14 @@ def cluster() -> None:
 def init(
     name: str | None, address: str | None, others: tuple[str, ...], following: str | None, no_start: bool, as_json: bool
 ) -> None:
-    """Found a cluster on this node, and start its broker. Prints the line that joins the next node.
+    """Found a cluster on this node, and start its broker. Prints an invitation for the next node.
 
-    Writes the cluster's secrets to /etc/cosched/cluster. The line contains the next node's key: its holder can act as
-    this node. Send the line over ssh.
+    Writes the cluster's secrets to /etc/cosched/cluster. An invitation contains the next node's key: its holder can act
+    as this node. Send it over ssh, as in the example.
 
     \b
     Examples:
-      ctl cluster init
+      ctl cluster init | ssh node2 ctl cluster join
       ctl cluster init --node lab1 --address 10.0.0.1 --broker lab2=10.0.0.2 --broker lab3=10.0.0.3
     """
     from ctl.cluster.membership import Files, default_name, found, invite, next_name
@@ -67,52 +69,78 @@ def init(
     brokers = dict(_pair(other) for other in others)
     following = following or next(iter(brokers), next_name(name))
     found(files, name, address or _own_address(), brokers)
-    line = f"ctl cluster join {invite(files, following)}"
+    invitation = invite(files, following)
     if not no_start:
         serve.start(files)
 
     def people() -> None:
-        click.echo(f"this node is {name}; on {following} run:", err=True)
-        click.echo(line)
+        click.echo(f"this node is {name}; `ctl cluster join` on {following}, within a day, takes:", err=True)
+        click.echo(invitation)
 
-    emit({"node": name, "next": following, "join": line}, as_json, people)
+    emit({"node": name, "next": following, "invitation": invitation}, as_json, people)
 
 
 @cluster.command("invite")
 @click.argument("name", metavar="NODE")
 @JSON
 def invite_(name: str, as_json: bool) -> None:
-    """Print the line that joins another node. A second invitation gives the node a new key; the old key stays valid.
+    """Print an invitation for another node. It can be taken within a day.
 
-    \b
-    Examples:
-      ctl cluster invite lab4
-      ctl cluster invite lab4 | ssh lab4 ctl cluster join -
-    """
-    from ctl.cluster.membership import Files, invite
-
-    line = f"ctl cluster join {invite(Files(), name)}"
-    emit({"node": name, "join": line}, as_json, lambda: click.echo(line))
-
-
-@cluster.command("join")
-@click.argument("invitation", metavar="INVITATION")
-@click.option("--no-start", is_flag=True, help="do not start the broker of this node")
-@JSON
-def join_(invitation: str, no_start: bool, as_json: bool) -> None:
-    """Become a node of a cluster. INVITATION is the word from `ctl cluster invite`, or - to read it.
+    A second invitation gives the node a new key. The old key stays good until `ctl cluster revoke`.
 
     \b
     Example:
-      ctl cluster join -  < line
+      ctl cluster invite lab4 | ssh lab4 ctl cluster join
+    """
+    from ctl.cluster.membership import Files, invite
+
+    invitation = invite(Files(), name)
+    emit({"node": name, "invitation": invitation}, as_json, lambda: click.echo(invitation))
+
+
+@cluster.command("revoke")
+@click.argument("name", metavar="NODE")
+@JSON
+def revoke_(name: str, as_json: bool) -> None:
+    """Make a node's keys worthless on all brokers, at once. Use it on the node of `ctl cluster init`.
+
+    The node works on alone. Invited again, it has a new key.
+
+    \b
+    Example:
+      ctl cluster revoke lab4
+    """
+    from ctl.cluster.membership import Files
+    from ctl.cluster.revocation import revoke
+
+    told, missed = revoke(Files(), name)
+
+    def people() -> None:
+        click.echo(f"{name} is no member any more: the brokers on {', '.join(told)} refuse its key")
+        if missed:
+            click.echo(f"not reached, told by the others once they are back: {', '.join(missed)}", err=True)
+
+    emit({"node": name, "told": told, "missed": missed}, as_json, people)
+
+
+@cluster.command("join")
+@click.argument("file", metavar="[FILE]", default="-")
+@click.option("--no-start", is_flag=True, help="do not start the broker of this node")
+@JSON
+def join_(file: str, no_start: bool, as_json: bool) -> None:
+    """Become a node of a cluster, by an invitation from standard input or from a file that only its owner may read.
+
+    \b
+    Examples:
+      ctl cluster invite node2 | ssh node2 ctl cluster join      on the first node
+      ctl cluster join                                           asks for the invitation
+      ctl cluster join ./invitation
     """
     from ctl.cluster.membership import Files, join
     from ctl.process import broker as serve
 
-    if invitation == "-":
-        invitation = sys.stdin.read(1 << 17).strip().removeprefix("ctl cluster join ")
     files = Files()
-    member = join(files, invitation)
+    member = join(files, _invitation(file))
     if not no_start:
         serve.start(files)
     servers = ", ".join(member.servers)
@@ -121,6 +149,27 @@ def join_(invitation: str, no_start: bool, as_json: bool) -> None:
         as_json,
         lambda: click.echo(f"this node is {member.name} of the cluster of {servers}"),
     )
+
+
+def _invitation(file: str) -> str:
+    """The text of an invitation. Raises CoschedError (status 2) where others may have read it."""
+    from ctl.cluster.membership import MARK
+
+    if file.startswith(MARK):
+        what = "everybody on this machine can read the words of a command"
+        raise CoschedError(f"{what}: `ctl cluster join` reads the invitation from its standard input", USAGE)
+    if file == "-":
+        if sys.stdin.isatty():
+            return str(click.prompt("invitation", hide_input=True, err=True))
+        return sys.stdin.read(_MOST)
+    try:
+        with open(file) as opened:
+            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+            if mode & 0o077:
+                raise CoschedError(f"others may read {file} (mode {mode:04o}): `chmod 600 {file}` first", USAGE)
+            return opened.read(_MOST)
+    except (OSError, ValueError) as error:
+        raise CoschedError(f"cannot read {file}: {error}", USAGE) from None
 
 
 @cluster.command()
@@ -135,6 +184,7 @@ def leave(as_json: bool) -> None:
     from ctl.process import broker as serve
 
     serve.stop()
+    serve.forget()
     forget(Files())
     emit({"node": None}, as_json, lambda: click.echo("this node is in no cluster"))
 

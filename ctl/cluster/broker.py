@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import logging
 import os
@@ -32,6 +33,7 @@ ROUTES = 2000  # a broker's port for other brokers is so much above that for nod
 # bytes: eight times what the account may use. nats-server 2.9 reserves that twice, and refuses the second time, when
 # two nodes connect in the moment in which it starts.
 _RESERVE = 8 * MEMORY
+_RECONCILE = "10s"  # between two looks for newer tokens at another broker
 _CHECK_EVERY = 5.0  # seconds between two looks at the buckets
 _AGAIN = 0.1  # seconds until the buckets are looked at again, while there are none
 _PAUSE = 1.0  # seconds before a broker that ended is started again
@@ -39,16 +41,17 @@ _STOP = 5.0  # seconds to end by itself
 _log = logging.getLogger("ctl.cluster.broker")
 
 
-def configuration(broker: Mapping[str, Any], directory: Path) -> str:
-    """nats-server's configuration file, for a broker whose certificates and state are in `directory`.
+def configuration(broker: Mapping[str, Any], directory: Path, accounts: Path) -> str:
+    """nats-server's configuration file, for a broker whose certificates and state are in `directory`, and whose
+    accounts' tokens are kept in `accounts`.
 
     The file is JSON, which nats-server accepts. A message larger than any message of ours closes its connection.
     """
-    _, _, port = broker["brokers"][broker["name"]].rpartition(":")
+    host, _, port = broker["brokers"][broker["name"]].rpartition(":")
     tls = {"cert_file": str(directory / "broker.pem"), "key_file": str(directory / "broker.key")}
     settings: dict[str, Any] = {
         "server_name": broker["name"],
-        "host": "0.0.0.0",
+        "host": _listen(host),
         "port": int(port),
         "max_payload": MAX_RECORD,
         "ping_interval": "5s",
@@ -57,7 +60,8 @@ def configuration(broker: Mapping[str, Any], directory: Path) -> str:
         "tls": {**tls, "timeout": 5},
         "operator": broker["operator"],
         "system_account": _system(broker),
-        "resolver": "MEMORY",
+        # a newer token of an account, which says whose keys are worthless, outlives this broker and reaches the others
+        "resolver": {"type": "full", "dir": str(accounts), "allow_delete": False, "interval": _RECONCILE},
         "resolver_preload": dict(broker["accounts"]),
         "jetstream": {"store_dir": str(directory / "jetstream"), "max_memory_store": _RESERVE, "max_file_store": 0},
         "log_file": str(directory / "log"),
@@ -69,11 +73,20 @@ def configuration(broker: Mapping[str, Any], directory: Path) -> str:
     if others:
         settings["cluster"] = {
             "name": "cosched",
-            "listen": f"0.0.0.0:{int(port) + ROUTES}",
+            "listen": f"{_listen(host)}:{int(port) + ROUTES}",
             "tls": {**tls, "ca_file": str(directory / "ca.pem"), "verify": True, "timeout": 5},
             "routes": [f"tls://{_route(address)}" for address in others],
         }
     return json.dumps(settings, indent=1)
+
+
+def _listen(host: str) -> str:
+    """Where to listen: on the cluster's address only. A name may mean the loopback address here, so all for a name."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return "0.0.0.0"
+    return f"[{address}]" if address.version == 6 else str(address)
 
 
 def _route(address: str) -> str:
@@ -113,10 +126,12 @@ def _bucket(name: str, replicas: int) -> dict[str, Any]:
 class Broker:
     """This node's broker."""
 
-    def __init__(self, broker: Mapping[str, Any], directory: Path) -> None:
-        """`broker`: the content of broker.json; `directory`: for state and certificates of this broker only."""
+    def __init__(self, broker: Mapping[str, Any], directory: Path, accounts: Path) -> None:
+        """`broker`: the content of broker.json; `directory`: for state and certificates of this broker only;
+        `accounts`: for what must outlive the machine's restart."""
         self._broker = broker
         self._directory = directory
+        self._accounts = accounts
         self._keeper = read_member(broker["keeper"])
         self.pid = 0
         self._started = asyncio.Event()
@@ -137,13 +152,14 @@ class Broker:
             await end(keeping)
 
     def _write_files(self) -> None:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in (self._directory, self._accounts):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         certificate = self._broker["certificate"]
         contents = {
             "ca.pem": self._broker["keeper"]["ca"],
             "broker.pem": certificate["certificate"],
             "broker.key": certificate["key"],
-            "nats.conf": configuration(self._broker, self._directory),
+            "nats.conf": configuration(self._broker, self._directory, self._accounts),
         }
         for name, content in contents.items():
             path = self._directory / name

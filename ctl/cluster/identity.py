@@ -21,6 +21,7 @@ import hashlib
 import ipaddress
 import json
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cryptography import x509
@@ -34,6 +35,7 @@ from ctl.cluster.wire import BUCKETS, HOLDS, JOBS, MAX_RECORD, NODES
 __all__ = [
     "BROKER_NAME",
     "MEMORY",
+    "UPDATER",
     "Certificate",
     "Key",
     "account_token",
@@ -41,9 +43,11 @@ __all__ = [
     "make_certificate",
     "operator_token",
     "system_token",
+    "updater_token",
     "user_token",
 ]
 
+UPDATER = "updater"  # the name of who renews the account's token at brokers
 BROKER_NAME = "broker.cosched"  # in every broker's certificate: nodes check this, not an address
 _PREFIX = {"operator": 14 << 3, "account": 0, "user": 20 << 3}  # nkeys: the first letter is O, A or U
 MEMORY = 256 << 20  # bytes of the key-value store: 100,000 records take 40 MB
@@ -93,8 +97,13 @@ def operator_token(operator: Key, system: Key) -> str:
     return operator.token(operator.public, "cosched", claims)
 
 
-def account_token(operator: Key, account: Key, nodes: Key, keepers: Key) -> str:
-    """The cluster's account, with the two signing keys and what those they sign may do."""
+def account_token(
+    operator: Key, account: Key, nodes: Key, keepers: Key, revoked: Mapping[str, int] | None = None
+) -> str:
+    """The cluster's account, with the two signing keys and what those they sign may do.
+
+    `revoked`: public keys to the Unix time at which they became worthless.
+    """
     signing = [
         {"kind": "user_scope", "key": nodes.public, "role": "node", "template": _template(*_node_may())},
         {"kind": "user_scope", "key": keepers.public, "role": "keeper", "template": _template(*_keeper_may())},
@@ -102,6 +111,7 @@ def account_token(operator: Key, account: Key, nodes: Key, keepers: Key) -> str:
     claims = {
         "limits": {**_NO_LIMITS, "mem_storage": MEMORY, "disk_storage": 0, "streams": len(BUCKETS), "consumer": 0},
         "signing_keys": signing,
+        "revocations": dict(revoked or {}),
         "type": "account",
         "version": 2,
     }
@@ -116,6 +126,18 @@ def system_token(operator: Key, system: Key) -> str:
 def user_token(signer: Key, account: str, user: Key, name: str) -> str:
     """A node or a keeper: the template of the signing key has its permissions."""
     return signer.token(user.public, name, {"issuer_account": account, "type": "user", "version": 2})
+
+
+def updater_token(system: Key, user: Key) -> str:
+    """Who may give brokers a new token of the cluster's account, and no more."""
+    claims = {
+        "pub": {"allow": ["$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE"]},
+        "sub": {"allow": [f"_INBOX.{UPDATER}.>"]},
+        **dict.fromkeys(("subs", "data", "payload"), -1),
+        "type": "user",
+        "version": 2,
+    }
+    return system.token(user.public, UPDATER, claims)
 
 
 _NO_LIMITS = {"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True, "conn": -1}

@@ -7,7 +7,9 @@
         member.json       this node's name, key and token; on every node
 
 An invitation is a line with the node's member.json, and broker.json if the node gets a broker. The holder of the line
-can act as the node. So send the line over a private channel, `ssh`, from which `ctl cluster join -` reads it.
+can act as the node. So send the line over a private channel, `ssh`, from which `ctl cluster join` reads it. No node
+joins by it after a day. This is a check of `join`, against lines left lying about: the key in the line stays good until
+it is revoked (ctl/cluster/revocation.py).
 """
 
 from __future__ import annotations
@@ -22,17 +24,35 @@ import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctl.cluster.link import Member
 from ctl.cluster.place import DIRECTORY
 from ctl.cluster.wire import check_name
 from ctl.errors import USAGE, CoschedError
 
-__all__ = ["DIRECTORY", "Files", "default_name", "found", "invite", "join", "leave", "next_name", "read_member"]
+if TYPE_CHECKING:
+    from ctl.cluster.identity import Key
+
+__all__ = [
+    "DIRECTORY",
+    "MARK",
+    "Files",
+    "account",
+    "default_name",
+    "found",
+    "invite",
+    "join",
+    "key_of",
+    "keys_of",
+    "leave",
+    "next_name",
+    "read_member",
+]
 
 PORT = 4222  # NATS's own
-_MARK = "cosched1-"  # of an invitation; the number is its version
+MARK = "cosched1-"  # of an invitation; the number is its version
+_JOINS_FOR = 86_400  # seconds in which an invitation can be taken
 _LONGEST = 64 * 1024  # characters of an invitation
 
 
@@ -129,19 +149,18 @@ def found(files: Files, name: str, address: str, others: Mapping[str, str]) -> N
         brokers[broker] = _check_address(where)
     if len(brokers) not in (1, 3, 5):
         raise CoschedError(f"{len(brokers)} brokers cannot outvote each other: have 1, 3 or 5", USAGE)
-    keys = {role: identity.Key(role) for role in ("operator",)} | {
-        role: identity.Key("account") for role in ("account", "system", "nodes", "keepers")
-    }
+    keys = {role: identity.Key(kind) for role, kind in _ROLES.items()}
     certificate = identity.make_authority()
     authority = {
         "brokers": brokers,
         "seeds": {role: key.seed.hex() for role, key in keys.items()},
         "ca": {"certificate": certificate.certificate, "key": certificate.key},
         "operator": identity.operator_token(keys["operator"], keys["system"]),
-        "account": identity.account_token(keys["operator"], keys["account"], keys["nodes"], keys["keepers"]),
         "system": identity.system_token(keys["operator"], keys["system"]),
         "invited": {},
+        "revoked": {},
     }
+    authority["account"] = account(authority)
     files.write("authority", authority)
     _accept(files, _make_invitation(files, authority, name))
 
@@ -154,7 +173,7 @@ def invite(files: Files, name: str) -> str:
     authority = files.need("authority", "invitations are written on the node of `ctl cluster init`")
     _check_name(name)
     content = zlib.compress(json.dumps(_make_invitation(files, authority, name), separators=(",", ":")).encode(), 9)
-    return _MARK + base64.urlsafe_b64encode(content).decode().rstrip("=")
+    return MARK + base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def join(files: Files, invitation: str) -> Member:
@@ -176,26 +195,46 @@ def leave(files: Files) -> None:
         (files.directory / f"{name}.json").unlink(missing_ok=True)
 
 
+_ROLES = {"operator": "operator", **dict.fromkeys(("account", "system", "nodes", "keepers"), "account")}
+
+
+def key_of(authority: Mapping[str, Any], role: str) -> Key:
+    """One of the cluster's own keys: operator, account, system, nodes or keepers."""
+    from ctl.cluster.identity import Key
+
+    return Key(_ROLES[role], bytes.fromhex(authority["seeds"][role]))
+
+
+def keys_of(authority: Mapping[str, Any], name: str) -> list[str]:
+    """The public keys that a node's invitations have had; the first form of the file kept the last one only."""
+    kept = authority["invited"].get(name, [])
+    return [kept] if isinstance(kept, str) else list(kept)
+
+
+def account(authority: Mapping[str, Any]) -> str:
+    """A token of the cluster's account, by what the authority says now."""
+    from ctl.cluster.identity import account_token
+
+    operator, own, nodes, keepers = (key_of(authority, role) for role in ("operator", "account", "nodes", "keepers"))
+    return account_token(operator, own, nodes, keepers, authority.get("revoked"))
+
+
 # inside
 
 
 def _make_invitation(files: Files, authority: dict[str, Any], name: str) -> dict[str, Any]:
-    """The membership of a node, with a new key. Kept is only that it was invited, and its public key."""
+    """The membership of a node, with a new key. Kept are its name and the public keys of all its invitations."""
     from ctl.cluster import identity
 
-    def key(role: str) -> identity.Key:
-        kind = "operator" if role == "operator" else "account"
-        return identity.Key(kind, bytes.fromhex(authority["seeds"][role]))
-
-    account, user = key("account").public, identity.Key("user")
+    of_cluster, user = key_of(authority, "account").public, identity.Key("user")
     member = {
         "name": name,
         "servers": list(authority["brokers"].values()),
         "ca": authority["ca"]["certificate"],
-        "token": identity.user_token(key("nodes"), account, user, name),
+        "token": identity.user_token(key_of(authority, "nodes"), of_cluster, user, name),
         "seed": user.seed.hex(),
     }
-    content: dict[str, Any] = {"member": member}
+    content: dict[str, Any] = {"member": member, "until": int(time.time()) + _JOINS_FOR}
     if name in authority["brokers"]:
         keeper = identity.Key("user")
         host = authority["brokers"][name].rpartition(":")[0]
@@ -204,16 +243,17 @@ def _make_invitation(files: Files, authority: dict[str, Any], name: str) -> dict
             "name": name,
             "brokers": authority["brokers"],
             "operator": authority["operator"],
-            "accounts": {account: authority["account"], key("system").public: authority["system"]},
+            "accounts": {of_cluster: authority["account"], key_of(authority, "system").public: authority["system"]},
             "certificate": identity.make_certificate(ca, name, host)._asdict(),
             "keeper": {
                 **member,
                 "name": f"keeper-{name}",
-                "token": identity.user_token(key("keepers"), account, keeper, f"keeper-{name}"),
+                "token": identity.user_token(key_of(authority, "keepers"), of_cluster, keeper, f"keeper-{name}"),
                 "seed": keeper.seed.hex(),
             },
         }
-    files.write("authority", {**authority, "invited": {**authority["invited"], name: user.public}})
+    keys = [*keys_of(authority, name), user.public]
+    files.write("authority", {**authority, "invited": {**authority["invited"], name: keys}})
     return content
 
 
@@ -221,19 +261,25 @@ def _read_invitation(invitation: str) -> dict[str, Any]:
     """The content of an invitation. Raises CoschedError (status 2)."""
     text = invitation.strip()
     try:
-        if not text.startswith(_MARK) or len(text) > _LONGEST:
-            raise ValueError(f"it begins with {text[:12]!r}, not {_MARK!r}")
-        packed = base64.urlsafe_b64decode(text.removeprefix(_MARK) + "==")
+        if not text.startswith(MARK) or len(text) > _LONGEST:
+            raise ValueError(f"it begins with {text[:12]!r}, not {MARK!r}")
+        packed = base64.urlsafe_b64decode(text.removeprefix(MARK) + "==")
         content = json.loads(zlib.decompressobj().decompress(packed, _LONGEST))
         read_member(content["member"])
         if "broker" in content:
             read_member(content["broker"]["keeper"])
+        until = int(content.pop("until"))
     except (ValueError, KeyError, TypeError, RecursionError, zlib.error, CoschedError) as error:
         raise CoschedError(
             f"this is no invitation, or not a whole one ({error}): `ctl cluster invite NAME`, on the first node, "
             "writes one",
             USAGE,
         ) from None
+    if time.time() > until:
+        ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+        raise CoschedError(
+            f"this invitation ended on {ended}, a day after it was written: have this node invited again", USAGE
+        )
     return dict(content)
 
 

@@ -20,17 +20,17 @@ aside, and the history begins anew; without a place to write, the history lasts 
 from __future__ import annotations
 
 import math
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ctl.policy.estimate import PERIOD_S, Runs, estimate
+from ctl.protocol import STATE_DIR
 
 __all__ = ["FILE", "VERSION", "History", "Run"]
 
-FILE: Final = Path(os.environ.get("COSCHED_STATE_DIR", "/var/lib/cosched")) / "history.sqlite"
+FILE: Final = STATE_DIR / "history.sqlite"
 VERSION: Final = 2  # of the layout, in the file's user_version; before, it was not set
 _TABLE: Final = (
     "CREATE TABLE needs (program TEXT, user TEXT, ranks INTEGER, kind TEXT, period INTEGER, n INTEGER, total REAL, "

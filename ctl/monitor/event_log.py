@@ -21,10 +21,11 @@ from typing import Any, Final, NamedTuple
 
 from ctl.contract import Measured
 from ctl.errors import USAGE, CoschedError
+from ctl.protocol import STATE_DIR
 
 __all__ = ["FIGURES", "FILE", "KEPT_S", "EventLog", "Found", "figures", "read"]
 
-FILE: Final = Path(os.environ.get("COSCHED_STATE_DIR", "/var/lib/cosched")) / "events.jsonl"
+FILE: Final = STATE_DIR / "events.jsonl"
 KEPT_S: Final = 30 * 86_400.0
 """No event is older, seconds."""
 FIGURES: Final = "figures"

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from ctl.cluster.broker import Broker
 from ctl.cluster.membership import Files
 from ctl.errors import CoschedError
 from ctl.process import run_files
+from ctl.protocol import STATE_DIR
 
-__all__ = ["running", "serve", "start", "stop"]
+__all__ = ["forget", "running", "serve", "start", "stop"]
 
 _READY = 10.0  # seconds; several brokers are ready once most of them run, so a time-out is no failure then
 _STOP = 8.0  # seconds
@@ -28,6 +30,10 @@ _STOP = 8.0  # seconds
 
 def _directory() -> Path:
     return run_files.RUN_DIR / "broker"
+
+
+def _accounts() -> Path:
+    return STATE_DIR / "accounts"
 
 
 def _lock_path() -> Path:
@@ -67,7 +73,7 @@ def serve(files: Files, ready: Callable[[], None] = lambda: None) -> None:
     content = files.need("broker", "this node has no broker; `ctl cluster init --broker NODE=ADDRESS` names brokers")
 
     async def until_told() -> None:
-        work = asyncio.create_task(Broker(content, _directory()).run(ready))
+        work = asyncio.create_task(Broker(content, _directory(), _accounts()).run(ready))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, work.cancel)
@@ -124,6 +130,11 @@ def stop() -> None:
         if time.monotonic() > deadline:
             raise CoschedError(f"the broker (pid {pid}) has not ended after {_STOP:g} s: end it with kill -9")
         time.sleep(0.05)
+
+
+def forget() -> None:
+    """Remove what the broker has kept. It must not run."""
+    shutil.rmtree(_accounts(), ignore_errors=True)
 
 
 def start_log() -> None:

@@ -159,7 +159,8 @@ class Lab:
         self.member(name)
         content = Files(self.directory / name).read("broker")
         assert content is not None
-        broker, ready = Broker(content, self.directory / f"broker-{name}"), asyncio.Event()
+        kept = self.directory / f"accounts-{name}"
+        broker, ready = Broker(content, self.directory / f"broker-{name}", kept), asyncio.Event()
         self.brokers[name] = broker, asyncio.create_task(broker.run(ready.set))
         if len(self.addresses) == 1:
             await self.wait_for(ready, name)

@@ -42,12 +42,13 @@ class Machine:
             timeout=60,
             check=False,
             cwd=ROOT,
-            env={
-                **os.environ,
-                "COSCHED_CLUSTER_DIR": str(self.directory / "etc"),
-                "COSCHED_RUN_DIR": str(self.directory / "run"),
-            },
+            env=self.environment,
         )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        places = {"COSCHED_CLUSTER_DIR": "etc", "COSCHED_RUN_DIR": "run", "COSCHED_STATE_DIR": "state"}
+        return {**os.environ, **{name: str(self.directory / place) for name, place in places.items()}}
 
     def good(self, *arguments: str, typed: str = "") -> str:
         done = self.ctl(*arguments, typed=typed)
@@ -87,17 +88,17 @@ async def together(first: Machine, second: Machine) -> None:
         await host.stop()
 
 
-def test_init_prints_the_line_that_joins_the_next_node(machines: list[Machine]) -> None:
+def test_init_prints_the_invitation_that_joins_the_next_node(machines: list[Machine]) -> None:
     one, two, _ = machines
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    line = one.good("init", "--node", "node1", "--address", address)
-    assert line.startswith("ctl cluster join cosched1-")
-    assert two.good("join", line.split()[-1]) == f"this node is node2 of the cluster of {address}\n"
+    invitation = one.good("init", "--node", "node1", "--address", address)
+    assert invitation.startswith("cosched1-")
+    assert two.good("join", typed=invitation) == f"this node is node2 of the cluster of {address}\n"
     run(together(one, two))
     assert "is in a cluster already" in one.ctl("init").stderr
     assert "runs already" in one.ctl("serve").stderr
     again = json.loads(one.good("invite", "node2", "--json"))
-    assert two.good("join", "-", typed=again["join"] + "\n")
+    assert two.good("join", "-", typed=again["invitation"] + "\n")
     run(together(one, two))
     hostless = two.files.member()
     assert hostless is not None
@@ -105,6 +106,35 @@ def test_init_prints_the_line_that_joins_the_next_node(machines: list[Machine]) 
     assert two.ctl("invite", "node3").returncode == 2
     assert Relay.of_this_node(Host(hostless, 1, 3.0, time.time), one.files) is None
     assert not list((one.directory / "etc").glob("[mba]*.json"))
+
+
+def test_an_invitation_comes_from_where_nobody_else_can_read_it(machines: list[Machine]) -> None:
+    one, two, _ = machines
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    invitation = one.good("init", "--node", "node1", "--address", address, "--no-start").strip()
+    for words in (two.ctl("join", invitation), two.ctl("join", invitation[:12])):
+        assert (words.returncode, "reads the invitation from its standard input" in words.stderr) == (2, True)
+    file = one.directory / "invitation"
+    file.write_text(invitation)
+    file.chmod(0o640)
+    refused = two.ctl("join", str(file))
+    assert (refused.returncode, f"`chmod 600 {file}` first" in refused.stderr) == (2, True)
+    assert two.files.member() is None
+    file.chmod(0o600)
+    assert "this node is node2" in two.good("join", str(file))
+
+
+def test_a_node_is_revoked_and_invited_again(machines: list[Machine]) -> None:
+    one, two, _ = machines
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    two.good("join", typed=one.good("init", "--node", "node1", "--address", address))
+    told = json.loads(one.good("revoke", "node2", "--json"))
+    assert told == {"node": "node2", "told": ["node1"], "missed": []}
+    state = next(check for check in json.loads(two.any_ctl("doctor", "--json").stdout)["checks"]
+                 if check["check"] == "cluster")
+    assert state["state"] == "fails", state
+    two.good("join", typed=one.good("invite", "node2"))
+    run(together(one, two))
 
 
 def test_doctor_asks_the_broker(machines: list[Machine]) -> None:
@@ -145,14 +175,9 @@ def test_three_brokers_by_their_lines(machines: list[Machine]) -> None:
     async def brokers() -> None:
         processes = []
         for machine in machines:
-            environment = {
-                **os.environ,
-                "COSCHED_CLUSTER_DIR": str(machine.directory / "etc"),
-                "COSCHED_RUN_DIR": str(machine.directory / "run"),
-            }
             processes.append(
                 await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "ctl", "cluster", "serve"), cwd=ROOT, env=environment
+                    *(sys.executable, "-m", "ctl", "cluster", "serve"), cwd=ROOT, env=machine.environment
                 )
             )
         try:
@@ -170,8 +195,10 @@ def test_three_brokers_by_their_lines(machines: list[Machine]) -> None:
     ("arguments", "words"),
     [
         (("serve",), "this node has no broker"),
-        (("join", "nonsense"), "this is no invitation"),
+        (("join",), "this is no invitation"),
+        (("join", "/nowhere"), "cannot read /nowhere"),
         (("invite", "node2"), "on the node of `ctl cluster init`"),
+        (("revoke", "node2"), "on the node of `ctl cluster init`"),
         (("init", "--node", "a b"), "cannot be called 'a b'"),
         (("init", "--address", "x:0"), "no address"),
         (("init", "--broker", "node2"), "names no broker"),

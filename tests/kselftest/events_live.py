@@ -158,7 +158,7 @@ def events() -> None:
         ):
             ktap.until(lambda: "broker 127.0.0.1:4222" in ctl("status"), "connected to the broker", 60)
             assert "cluster: here, broker 127.0.0.1:4222" in ctl("status")
-            invitation = answer["join"].removeprefix("ctl cluster join ")
+            invitation = answer["invitation"]
             with following("events") as follower:
                 asyncio.run(_together(invitation))
                 _has_told(follower)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import stat
+import time
 import zlib
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_brokers_get_certificates_of_their_own_and_one_configuration(tmp_path: P
         contents.append(files.need("broker", ""))
     assert contents[0]["certificate"] != contents[1]["certificate"]
     assert contents[0]["operator"] == contents[1]["operator"] == first.need("broker", "")["operator"]
-    settings = json.loads(configuration(contents[0], tmp_path))
+    settings = json.loads(configuration(contents[0], tmp_path, tmp_path))
     assert settings["cluster"]["routes"] == ["tls://10.0.0.1:7000", "tls://10.0.0.3:6222"]
     assert settings["cluster"]["tls"]["verify"]
     seeds = first.need("authority", "")["seeds"].values()
@@ -125,6 +126,17 @@ def test_invitations_that_are_none(first: Files, tmp_path: Path) -> None:
             join(Files(tmp_path / "node2"), bad)
         assert refused.value.status == USAGE
     assert not (tmp_path / "node2").exists()
+
+
+def test_an_invitation_ends_after_a_day(first: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line, now = invite(first, "node2"), time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 86_300)
+    join(Files(tmp_path / "in time"), line)
+    monkeypatch.setattr(time, "time", lambda: now + 86_500)
+    with pytest.raises(CoschedError, match="have this node invited again") as error:
+        join(Files(tmp_path / "late"), line)
+    assert error.value.status == USAGE
+    assert not (tmp_path / "late").exists()
 
 
 def test_only_the_first_node_invites(first: Files, tmp_path: Path) -> None:
