@@ -11,13 +11,14 @@
 /* Wakes who waits for a user to come: the time of input that came after a pause. */
 BPF_RINGBUF_OUTPUT(input_signal, 1);
 
-static __always_inline void announce(struct input_obs *in, u64 now)
+/* Input at the seat is announced whatever is typed on terminals, which may not count (knob local_user_tty). */
+static __always_inline void announce(struct input_obs *in, u64 now, bool seat)
 {
 	u64 last = in->key_ns;
 
 	if (in->rel_ns > last)
 		last = in->rel_ns;
-	if (in->tty_ns > last)
+	if (!seat && in->tty_ns > last)
 		last = in->tty_ns;
 	if (!last || now - last > PAUSE_NS)
 		input_signal.ringbuf_output(&now, sizeof(now), 0);
@@ -33,7 +34,7 @@ int on_input(struct pt_regs *ctx)
 	if (!in)
 		return 0;
 	if (type == EV_KEY_ || type == EV_REL_ || type == EV_ABS_)
-		announce(in, now);
+		announce(in, now, true);
 	if (type == EV_KEY_ && (code < BTN_FIRST || code >= BTN_LAST)) {
 		in->key_ns = now;
 		__sync_fetch_and_add(&in->keys, 1);
@@ -57,7 +58,7 @@ int on_tty_input(struct pt_regs *ctx)
 	if (FIELD(u32, driver, F_DRIVER_TYPE) == TTY_PTY && FIELD(u32, driver, F_DRIVER_SUBTYPE) == PTY_MASTER)
 		return 0;
 	now = bpf_ktime_get_ns();
-	announce(in, now);
+	announce(in, now, false);
 	in->tty_ns = now;
 	__sync_fetch_and_add(&in->ttys, 1);
 	return 0;

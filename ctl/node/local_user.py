@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether a local user is at this node, by keyboard, mouse and terminals as the input sensor sees them
-(bpf/input.bcc.c).
+"""Whether a local user is at this node, by keyboard and mouse as the input sensor sees them (bpf/input.bcc.c).
+
+Terminals count with the knob local_user_tty only. Who has a job has terminals, too, and could be the local user for
+whom the jobs of others are slowed; and who comes by ssh is not at this node.
 
 A user is present from the first input on, until no input came for `local_idle_s` (CCS §4.4, B-CCS-18).
 """
@@ -25,8 +27,9 @@ class LocalUser:
     until: float | None = None  # monotonic seconds: time of the next decision; None: when input comes
 
 
-def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int) -> LocalUser:
-    """The verdict at a time of CLOCK_MONOTONIC. `mode` is the knob local_user; `seen`: None while no sensor runs.
+def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int, tty: bool = False) -> LocalUser:
+    """The verdict at a time of CLOCK_MONOTONIC. `mode` is the knob local_user; `seen`: None while no sensor runs;
+    `tty`: terminals count.
 
     >>> decide("auto", Input(5_000_000_000, 0, 0, 1, 0, 0), 60, 6_000_000_000)
     LocalUser(present=True, why='keyboard', until=65.0)
@@ -35,7 +38,8 @@ def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int) -> LocalUs
         return LocalUser(mode == "on", f"knob local_user is {mode}")
     if seen is None:
         return LocalUser(why="the sensors are off, or not yet compiled, and would see no user")
-    last, source = max((seen.key_ns, "keyboard"), (seen.rel_ns, "mouse"), (seen.tty_ns, "terminal"))
+    terminal = seen.tty_ns if tty else 0
+    last, source = max((seen.key_ns, "keyboard"), (seen.rel_ns, "mouse"), (terminal, "terminal"))
     if not last:
         return LocalUser()
     ends = last + int(idle_s * _NS)

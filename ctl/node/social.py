@@ -168,6 +168,7 @@ class SocialContract:
             self._seen(),
             self._settings.number("local_idle_s"),
             time.monotonic_ns(),
+            self._settings.word("local_user_tty") == "on",
         )
         if self.user.until is not None:
             self._later("user", max(0.001, self.user.until - time.monotonic()), self.look_for_user)

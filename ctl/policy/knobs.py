@@ -125,8 +125,11 @@ _KNOBS = (
          "CCS eq. 1", high=100000),
     Knob("memory_mb", "integer", 0, "this node's memory, from which M_Paral follows; 0: all memory",
          "CCS eq. 5", unit="MB", high=500_000),
-    Knob("local_user", "choice", "auto", "whether a local user is present; auto: by keyboard, mouse and terminals",
+    Knob("local_user", "choice", "auto", "whether a local user is present; auto: by keyboard and mouse",
          "CCS §4.4", choices=("auto", "on", "off")),
+    Knob("local_user_tty", "choice", "off",
+         "whether a line typed on a terminal makes a local user, too; any program can type on a terminal of its own",
+         "CCS §4.4, B-CCS-18", choices=("off", "on")),
     Knob("local_idle_s", "integer", 60, "time without input after which a local user counts as gone",
          "CCS §4.4, B-CCS-18", unit="s", low=1, high=86400),
     Knob(

@@ -21,7 +21,7 @@ def _user() -> Any:
 
 
 def comes_and_goes() -> None:
-    """A key makes a user present at once, until local_idle_s later; a line typed into a terminal and the knob, too."""
+    """A key makes a user present at once, until local_idle_s later; so does the knob, and by a knob a terminal."""
     with agent("local_idle_s=600", policy="ccs", sensors=True), following("status", "--follow") as heard:
 
         def told(words: str) -> int:
@@ -52,12 +52,15 @@ def comes_and_goes() -> None:
 
 
 def _terminal_and_knob() -> None:
-    """A program's output at a terminal is no input, a line typed there is; the knob forces both states."""
+    """A program's output at a terminal is no input, a line typed there is by a knob; the knob forces both states."""
     master, slave = pty.openpty()
     os.write(slave, b"output is no input\n")
     time.sleep(0.5)
     ktap.expect(_user()["present"], False, "a user, for a program's output")
     os.write(master, b"ls\n")
+    time.sleep(0.5)
+    ktap.expect(_user()["present"], False, "a user, for a line on a terminal, which anybody can type")
+    ctl("set", "local_user_tty=on")
     ktap.until(lambda: (_user()["present"], _user()["why"]) == (True, "terminal"), "a user at the terminal")
     ctl("set", "local_user=off")
     ktap.expect(_user()["present"], False, "a user, knob local_user=off")

@@ -75,8 +75,13 @@ def test_present_at_the_first_input_gone_after_a_minute() -> None:
 @pytest.mark.parametrize(("what", "word"), [("key", "keyboard"), ("rel", "mouse"), ("tty", "terminal")])
 def test_the_latest_input_says_where_the_user_is(what: str, word: str) -> None:
     others = dict.fromkeys({"key", "rel", "tty"} - {what}, 5.0)
-    now = local_user.decide("auto", seen(**{what: 6.0}, **others), 60, 7 * NS)
+    now = local_user.decide("auto", seen(**{what: 6.0}, **others), 60, 7 * NS, tty=True)
     assert (now.present, now.why) == (True, word)
+
+
+def test_a_terminal_counts_by_its_knob_only() -> None:
+    assert local_user.decide("auto", seen(tty=6.0), 60, 7 * NS) == local_user.LocalUser()
+    assert local_user.decide("auto", seen(tty=6.0, rel=5.0), 60, 7 * NS).why == "mouse"
 
 
 def test_nobody_is_made_up() -> None:
