@@ -31,6 +31,7 @@ __all__ = [
     "check",
     "find_jobs",
     "is_stepd",
+    "jid_in",
     "job_of",
     "missing_controllers",
     "parts",
@@ -42,7 +43,8 @@ __all__ = [
 _ROOT = Path("/sys/fs/cgroup")
 _SCOPE = re.compile(r"(?:.+_)?slurmstepd\.scope")
 _PLACE = re.compile(r"/(?P<job>(?:.*/)?(?:[^/]+_)?slurmstepd\.scope/[^/]+)/step_[^/]+/user(?:/.*)?")
-_TITLE = re.compile(r"slurmstepd: \[(?P<jid>[0-9]+)\.")
+_TITLE = re.compile(rb"slurmstepd: \[(?P<jid>[0-9]{1,20})\.")
+_LONGEST_TITLE = 256  # bytes that are read
 _NEEDED = ("cpu", "memory")
 
 
@@ -71,7 +73,8 @@ def place(cgroup: str) -> Path | None:
     PosixPath('/sys/fs/cgroup/system.slice/slurmstepd.scope/job_42')
     """
     found = _PLACE.fullmatch(cgroup)
-    return _ROOT / found["job"] if found else None
+    # a cgroup outside of this namespace is shown as /../NAME: not one that can be reached
+    return _ROOT / found["job"] if found and ".." not in cgroup.split("/") else None
 
 
 def _jid(job: Path) -> str | None:
@@ -79,10 +82,20 @@ def _jid(job: Path) -> str | None:
     for step in sorted(job.glob("step_*/slurm/cgroup.procs")):
         with contextlib.suppress(OSError):  # the step, or its slurmstepd, has just ended
             for pid in step.read_text().split():
-                title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-                if found := _TITLE.match(title):
-                    return found["jid"]
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if jid := jid_in(file.read(_LONGEST_TITLE)):
+                        return jid
     return None
+
+
+def jid_in(title: bytes) -> str | None:
+    """The id of the job in the title of a slurmstepd.
+
+    >>> jid_in(b"slurmstepd: [42.batch]"), jid_in(b"slurmstepd: [x]")
+    ('42', None)
+    """
+    found = _TITLE.match(title)
+    return found["jid"].decode() if found else None
 
 
 def is_stepd(pid: int) -> bool:
