@@ -119,6 +119,11 @@ man DIRECTORY="build/man": setup
 readings: setup
     @.venv/bin/python docs/readings.py
 
+# Build a wheel of the simulator and the client into build/dist; `pip install` it anywhere, it needs no kernel
+wheel: setup
+    @.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/dist .
+    @ls build/dist/*.whl
+
 # Record the dashboard under a real load in a VM, and draw docs/dashboard.svg and .png
 picture SECONDS="30": setup
     @.venv/bin/pip install -qq --disable-pip-version-check cairosvg

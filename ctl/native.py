@@ -33,8 +33,9 @@ _FLAGS = ("-O2", "-Wall", "-shared", "-fPIC", "-x", "c", "-DIRQ_INLINE=")  # wit
 
 
 def bpf_dir() -> Path:
-    """The headers of bpf/: beside ctl/ in a checkout, else among the installed BPF objects."""
-    places = [Path(__file__).resolve().parents[1] / "bpf", _objects()]
+    """The headers of bpf/: beside ctl/ in a checkout, else among the installed BPF objects, or in ctl/ from a wheel."""
+    here = Path(__file__).resolve().parent
+    places = [here.parent / "bpf", _objects(), here / "bpf"]
     for place in places:
         if (place / "cosched.h").is_file():
             return place
