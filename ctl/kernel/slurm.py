@@ -74,7 +74,7 @@ def place(cgroup: str) -> Path | None:
     """
     found = _PLACE.fullmatch(cgroup)
     # a cgroup outside of this namespace is shown as /../NAME: not one that can be reached
-    return _ROOT / found["job"] if found and ".." not in cgroup.split("/") else None
+    return _ROOT / found["job"] if found and not {"", ".."} & set(cgroup[1:].split("/")) else None
 
 
 def _jid(job: Path) -> str | None:

@@ -45,6 +45,7 @@ def test_titles(title: bytes) -> None:
 
 @given(st.lists(_PARTS | st.text(max_size=8), max_size=8).map(lambda parts: "/" + "/".join(parts)))
 @example("/../slurmstepd.scope/job_1/step_0/user")
+@example("//slurmstepd.scope/job_1/step_0/user")
 @fuzzed
 def test_places(cgroup: str) -> None:
     found = slurm.place(cgroup)
