@@ -115,10 +115,8 @@ static __always_inline void resume(struct task_struct *p, struct task_ctx *tctx,
  * turn. p keeps the credit on which it came if it comes from quiet mode's queue.
  */
 static __always_inline void account(struct task_struct *p, struct task_ctx *tctx,
-				    const struct knobs *k, u64 enq_flags)
+				    const struct knobs *k, bool woke, u64 enq_flags)
 {
-	bool woke = enq_flags & SCX_ENQ_WAKEUP;
-
 	if (woke || tctx->exec_at_queue != p->se.sum_exec_runtime) {
 		tctx->de = 0;
 		tctx->de_epoch = job_epoch;
@@ -183,7 +181,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = begin_decision(rq);
-	bool woke = enq_flags & SCX_ENQ_WAKEUP, quiet = is_quiet(rq, k);
+	bool woke = enq_flags & SCX_ENQ_WAKEUP, quiet = is_quiet(rq, cpu, k);
 	struct task_ctx *tctx;
 	u64 rest;
 
@@ -195,8 +193,12 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (enq_flags & SCX_ENQ_REENQ)
 		rq->asked = scx_bpf_now();
 	if (quiet && !rest && !(enq_flags & SCX_ENQ_REENQ)) {
-		enqueue_quiet(p, rq, cpu, k, enq_flags);
-		goto out;
+		if (!any_parallel(k) || !meets_job(p, cpu, woke)) {
+			enqueue_quiet(p, rq, cpu, k, enq_flags);
+			goto out;
+		}
+		if (end_quiet(p, rq, cpu, k, enq_flags))
+			goto out;
 	}
 	tctx = ctx_of(p);
 	if (!tctx) {
@@ -205,10 +207,13 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (tctx->in_order)
 		rq->streak = 0;
+	if (enq_flags & SCX_ENQ_REENQ)
+		woke = tctx->woke;
+	tctx->woke = 0;
 	if (rest) {
 		resume(p, tctx, cpu, k, rest, quiet, enq_flags);
 	} else {
-		account(p, tctx, k, enq_flags);
+		account(p, tctx, k, woke, enq_flags);
 		if (waits_for_epoch(p, tctx, rq, cpu, k, woke)) {
 			expire(p, tctx, rq, cpu, k, enq_flags);
 		} else {
@@ -268,7 +273,7 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		roll_over(prev, cpu);
 	if (prev && any_parallel(k) && is_queued_or_runs(prev) && goes_on(prev, cpu))
 		return;
-	if (rq->ordered && !rq->expired && may_be_quiet(k) && scx_bpf_now() - rq->asked > QUIET_PAUSE) {
+	if (rq->ordered && may_become_quiet(prev, rq, cpu, k)) {
 		if (become_quiet(cpu))
 			return;
 	} else if (rq->ordered) {

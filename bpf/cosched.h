@@ -330,6 +330,7 @@ struct exit_record {
 	X(EPOCH_LONG, epochs_long, "of these, ended by epoch_ms before all quanta were used") \
 	X(STEAL, steals, "tasks taken by an idle CPU")			\
 	X(STEAL_BOUNDED, steals_bounded, "searches for a task that ended before all CPUs were asked") \
+	X(LEFT_QUIET, quiet_left, "times a task of a job came where only local tasks had been") \
 	X(DIRECT, directs, "tasks sent straight to a CPU, no queue")	\
 	X(MODE_PRED, mode_predictive, "insertions decided by mes or COM")	\
 	X(MODE_DYN, mode_dynamic, "insertions decided by received messages")	\

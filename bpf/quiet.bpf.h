@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Quiet mode. No job on the node: every rule is a FIFO, and the CPU's local DSQ
- * is the ready queue. That DSQ needs no dispatch, but no task can be placed in
- * its middle or stolen from it. Quiet mode therefore ends with the first parallel
- * task, with the first record, when an idle CPU asks for a task, and when a second
- * task comes on credit before the first one ran; it begins again once the vtime
- * queue is empty.
+ * Quiet mode. Where only local tasks are, every rule is a FIFO, and the CPU's
+ * local DSQ is the ready queue. That DSQ needs no dispatch, but no task can be
+ * placed in its middle or stolen from it. Quiet mode therefore ends when a task of
+ * a job comes, with the first record, when an idle CPU asks for a task, and when a
+ * second task comes on credit before the first one ran.
+ *
+ * With no job on the node it begins again once the vtime queue is empty. With one,
+ * whose tasks sleep or run elsewhere, the queue must also be short, and no task of
+ * a job may have been here for a while: a task that ends quiet mode has all others
+ * enqueued again, for it may belong ahead of them.
  */
 #ifndef QUIET_BPF_H
 #define QUIET_BPF_H
@@ -14,22 +18,65 @@
 #include "quantum.bpf.h"
 #include "running.bpf.h"
 
-static __always_inline bool may_be_quiet(const struct knobs *k)
-{
-	return !any_parallel(k) && !k->trace;
-}
-
-static __always_inline bool is_quiet(const struct rq_ctx *rq, const struct knobs *k)
-{
-	return may_be_quiet(k) && !rq->ordered;
-}
-
 #define QUIET_BATCH	32		/* tasks moved in one dispatch */
-#define QUIET_PAUSE	(100 * NSEC_PER_MSEC)	/* after an idle CPU asked: let it take them */
+#define QUIET_MOST	QUIET_BATCH	/* tasks of a quiet CPU, where there is a job */
+#define QUIET_PAUSE	(100 * NSEC_PER_MSEC)	/* after an idle CPU asked: let it take them; or after a job came */
+
+/* Beside jobs that sleep: do local tasks need no more than an order of arrival? */
+static __always_inline bool locals_are_fifo(const struct rq_ctx *rq, const struct knobs *k)
+{
+	return k->classify != CLASSIFY_MES && !k->epochs && scx_bpf_now() - rq->job_seen > QUIET_PAUSE;
+}
+
+/* Is the local DSQ of @cpu the queue? */
+static __always_inline bool is_quiet(const struct rq_ctx *rq, s32 cpu, const struct knobs *k)
+{
+	if (k->trace || rq->ordered)
+		return false;
+	return !any_parallel(k) ||
+	       (locals_are_fifo(rq, k) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) < QUIET_MOST);
+}
+
+/* Does a task of a job wait in the vtime queue of @cpu? Not static, see fill_obs(). */
+__noinline int has_job_queued(s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	struct task_struct *q;
+	struct task_ctx *qctx;
+
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		qctx = ctx_of(q);
+		if (qctx && qctx->job) {
+			rq->job_seen = scx_bpf_now();
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* The vtime queue of @cpu is in use. May its tasks go to the local DSQ? */
+static __always_inline bool may_become_quiet(struct task_struct *prev, struct rq_ctx *rq, s32 cpu,
+					     const struct knobs *k)
+{
+	struct task_ctx *tctx;
+
+	if (k->trace || rq->expired || scx_bpf_now() - rq->asked <= QUIET_PAUSE)
+		return false;
+	if (!any_parallel(k))
+		return true;
+	if (scx_bpf_dsq_nr_queued(cpu) >= QUIET_MOST || !locals_are_fifo(rq, k))
+		return false;
+	tctx = prev ? ctx_of(prev) : NULL;
+	if (tctx && tctx->job) {
+		rq->job_seen = scx_bpf_now();
+		return false;
+	}
+	return !has_job_queued(cpu);
+}
 
 /*
- * The last job has gone, but tasks that never sleep would keep the vtime queue
- * in use: move its tasks to the local DSQ, in their order. New arrivals go behind
+ * No task of a job is here any more, but tasks that never sleep would keep the vtime
+ * queue in use: move its tasks to the local DSQ, in their order. New arrivals go behind
  * them until all have been moved. Returns whether there is a task to run.
  */
 static __noinline int become_quiet(s32 cpu)
@@ -87,6 +134,43 @@ static __always_inline u64 go_to_head(const struct task_struct *p, struct rq_ctx
 static __always_inline void leave_quiet(s32 cpu)
 {
 	scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | cpu, 0);
+}
+
+/* Is p of a job, or the task that p meets on the CPU? Then quiet mode is over. */
+static __always_inline bool meets_job(struct task_struct *p, s32 cpu, bool woke)
+{
+	struct task_ctx *tctx = ctx_of(p);
+	struct task_struct *curr;
+
+	if (tctx && tctx->job)
+		return true;
+	if (!woke)
+		return false;	/* p itself was on the CPU */
+	curr = scx_bpf_cpu_curr(cpu);
+	tctx = curr ? ctx_of(curr) : NULL;
+	return tctx && tctx->job;
+}
+
+/*
+ * Quiet mode is over. The tasks in the local DSQ get their places in the vtime queue
+ * at once, in their order, and p after them, as it would have had they been there
+ * all along. Returns whether p was put behind them; else nobody, or a crowd from
+ * before the first job came, waits there and runs before the vtime queue.
+ */
+static __always_inline bool end_quiet(struct task_struct *p, struct rq_ctx *rq, s32 cpu,
+				      const struct knobs *k, u64 enq_flags)
+{
+	s32 nr = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
+	struct task_ctx *tctx = ctx_of(p);
+
+	rq->job_seen = rq->local_until = scx_bpf_now();
+	stats_of(cpu, k->rule)[STAT_LEFT_QUIET]++;
+	if (!tctx || !nr || nr > QUIET_MOST)
+		return false;
+	tctx->woke = !!(enq_flags & SCX_ENQ_WAKEUP);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), enq_flags);
+	leave_quiet(cpu);
+	return true;
 }
 
 /* is_quiet(): the local DSQ is the queue. Credit goes to its head, behind others on credit only with all in order. */
