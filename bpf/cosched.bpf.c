@@ -191,7 +191,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	rest = was_displaced(p, rq, woke);
 	if (enq_flags & SCX_ENQ_REENQ)
-		rq->asked = scx_bpf_now();
+		stay_in_order(rq);
 	if (quiet && !rest && !(enq_flags & SCX_ENQ_REENQ)) {
 		if (!any_parallel(k) || !meets_job(p, cpu, woke)) {
 			enqueue_quiet(p, rq, cpu, k, enq_flags);

@@ -20,12 +20,21 @@
 
 #define QUIET_BATCH	32		/* tasks moved in one dispatch */
 #define QUIET_MOST	QUIET_BATCH	/* tasks of a quiet CPU, where there is a job */
-#define QUIET_PAUSE	(100 * NSEC_PER_MSEC)	/* after an idle CPU asked: let it take them; or after a job came */
+#define QUIET_PAUSE	(100 * NSEC_PER_MSEC)
 
-/* Beside jobs that sleep: do local tasks need no more than an order of arrival? */
-static __always_inline bool locals_are_fifo(const struct rq_ctx *rq, const struct knobs *k)
+/* An idle CPU asked: let it take tasks. Or a task of a job was here, and may come again. */
+static __always_inline u64 stay_in_order(struct rq_ctx *rq)
 {
-	return k->classify != CLASSIFY_MES && !k->epochs && scx_bpf_now() - rq->job_seen > QUIET_PAUSE;
+	u64 now = scx_bpf_now();
+
+	rq->order_until = now + QUIET_PAUSE;
+	return now;
+}
+
+/* Beside jobs that are not here: do local tasks need no more than their order of arrival? */
+static __always_inline bool locals_are_fifo(const struct knobs *k)
+{
+	return k->classify != CLASSIFY_MES && !k->epochs;
 }
 
 /* Is the local DSQ of @cpu the queue? */
@@ -34,24 +43,22 @@ static __always_inline bool is_quiet(const struct rq_ctx *rq, s32 cpu, const str
 	if (k->trace || rq->ordered)
 		return false;
 	return !any_parallel(k) ||
-	       (locals_are_fifo(rq, k) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) < QUIET_MOST);
+	       (locals_are_fifo(k) && scx_bpf_now() > rq->order_until &&
+		scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) < QUIET_MOST);
 }
 
 /* Does a task of a job wait in the vtime queue of @cpu? Not static, see fill_obs(). */
-__noinline int has_job_queued(s32 cpu)
+__noinline bool has_job_queued(s32 cpu)
 {
-	struct rq_ctx *rq = rq_of(cpu);
 	struct task_struct *q;
 	struct task_ctx *qctx;
 
 	bpf_for_each(scx_dsq, q, cpu, 0) {
 		qctx = ctx_of(q);
-		if (qctx && qctx->job) {
-			rq->job_seen = scx_bpf_now();
-			return 1;
-		}
+		if (qctx && qctx->job)
+			return true;
 	}
-	return 0;
+	return false;
 }
 
 /* The vtime queue of @cpu is in use. May its tasks go to the local DSQ? */
@@ -60,18 +67,18 @@ static __always_inline bool may_become_quiet(struct task_struct *prev, struct rq
 {
 	struct task_ctx *tctx;
 
-	if (k->trace || rq->expired || scx_bpf_now() - rq->asked <= QUIET_PAUSE)
+	if (k->trace || rq->expired || scx_bpf_now() <= rq->order_until)
 		return false;
 	if (!any_parallel(k))
 		return true;
-	if (scx_bpf_dsq_nr_queued(cpu) >= QUIET_MOST || !locals_are_fifo(rq, k))
+	if (!locals_are_fifo(k) || scx_bpf_dsq_nr_queued(cpu) >= QUIET_MOST)
 		return false;
 	tctx = prev ? ctx_of(prev) : NULL;
-	if (tctx && tctx->job) {
-		rq->job_seen = scx_bpf_now();
+	if ((tctx && tctx->job) || has_job_queued(cpu)) {
+		stay_in_order(rq);
 		return false;
 	}
-	return !has_job_queued(cpu);
+	return true;
 }
 
 /*
@@ -163,7 +170,7 @@ static __always_inline bool end_quiet(struct task_struct *p, struct rq_ctx *rq, 
 	s32 nr = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 	struct task_ctx *tctx = ctx_of(p);
 
-	rq->job_seen = rq->local_until = scx_bpf_now();
+	rq->local_until = stay_in_order(rq);
 	stats_of(cpu, k->rule)[STAT_LEFT_QUIET]++;
 	if (!tctx || !nr || nr > QUIET_MOST)
 		return false;
