@@ -22,7 +22,7 @@
 #define QUIET_MOST	QUIET_BATCH	/* tasks of a quiet CPU, where there is a job */
 #define QUIET_PAUSE	(100 * NSEC_PER_MSEC)
 
-/* An idle CPU asked: let it take tasks. Or a task of a job was here, and may come again. */
+/* An idle CPU asked: let it take tasks. Or a task of a job was here, and may come again; or there was a crowd. */
 static __always_inline u64 stay_in_order(struct rq_ctx *rq)
 {
 	u64 now = scx_bpf_now();
@@ -71,11 +71,10 @@ static __always_inline bool may_become_quiet(struct task_struct *prev, struct rq
 		return false;
 	if (!any_parallel(k))
 		return true;
-	if (!locals_are_fifo(k) || scx_bpf_dsq_nr_queued(cpu) >= QUIET_MOST)
-		return false;
 	tctx = prev ? ctx_of(prev) : NULL;
-	if ((tctx && tctx->job) || has_job_queued(cpu)) {
-		stay_in_order(rq);
+	if ((tctx && tctx->job) || !locals_are_fifo(k) || scx_bpf_dsq_nr_queued(cpu) >= QUIET_MOST ||
+	    has_job_queued(cpu)) {
+		stay_in_order(rq);	/* and do not ask again at each dispatch */
 		return false;
 	}
 	return true;
