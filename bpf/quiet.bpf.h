@@ -20,15 +20,17 @@
 
 #define QUIET_BATCH	32		/* tasks moved in one dispatch */
 #define QUIET_MOST	QUIET_BATCH	/* tasks of a quiet CPU, where there is a job */
-#define QUIET_PAUSE	(100 * NSEC_PER_MSEC)
+#define QUIET_PAUSE	25		/* jiffies, which cost no call to read: 100 ms at Debian's 250 Hz */
 
 /* An idle CPU asked: let it take tasks. Or a task of a job was here, and may come again; or there was a crowd. */
-static __always_inline u64 stay_in_order(struct rq_ctx *rq)
+static __always_inline void stay_in_order(struct rq_ctx *rq)
 {
-	u64 now = scx_bpf_now();
+	rq->order_until = bpf_jiffies64() + QUIET_PAUSE;
+}
 
-	rq->order_until = now + QUIET_PAUSE;
-	return now;
+static __always_inline bool stays_in_order(const struct rq_ctx *rq)
+{
+	return bpf_jiffies64() < rq->order_until;
 }
 
 /* Beside jobs that are not here: do local tasks need no more than their order of arrival? */
@@ -43,7 +45,7 @@ static __always_inline bool is_quiet(const struct rq_ctx *rq, s32 cpu, const str
 	if (k->trace || rq->ordered)
 		return false;
 	return !any_parallel(k) ||
-	       (locals_are_fifo(k) && scx_bpf_now() > rq->order_until &&
+	       (locals_are_fifo(k) && !stays_in_order(rq) &&
 		scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) < QUIET_MOST);
 }
 
@@ -67,7 +69,7 @@ static __always_inline bool may_become_quiet(struct task_struct *prev, struct rq
 {
 	struct task_ctx *tctx;
 
-	if (k->trace || rq->expired || scx_bpf_now() <= rq->order_until)
+	if (k->trace || rq->expired || stays_in_order(rq))
 		return false;
 	if (!any_parallel(k))
 		return true;
@@ -169,7 +171,8 @@ static __always_inline bool end_quiet(struct task_struct *p, struct rq_ctx *rq, 
 	s32 nr = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 	struct task_ctx *tctx = ctx_of(p);
 
-	rq->local_until = stay_in_order(rq);
+	stay_in_order(rq);
+	rq->local_until = scx_bpf_now();
 	stats_of(cpu, k->rule)[STAT_LEFT_QUIET]++;
 	if (!tctx || !nr || nr > QUIET_MOST)
 		return false;

@@ -67,7 +67,7 @@ struct rq_ctx {
 	u32	inactive;	/* the CPU goes offline, is, or comes */
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
 	u32	behind_tid;
-	u64	order_until;	/* no quiet mode before: see stay_in_order() */
+	u64	order_until;	/* jiffies; no quiet mode before: see stay_in_order() */
 	u64	local_until;	/* R_BY_CLASS: when the last turn of a local task ended, or will */
 	u64	streak;		/* since when only tops and credits ran, 0: they do not */
 	u64	epoch_began;
