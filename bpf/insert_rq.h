@@ -11,6 +11,7 @@
  * (B-CSM-4, B-CCS-3). The three questions a caller asks, in this order:
  *
  *	insert_plan()	how is h to be placed: at the tail, on top, by walk?
+ *	passes_nobody()	would a walk end where it begins, whoever stands there?
  *	may_overtake()	on the walk, may h pass this one?
  *	charges()	does passing it cost it a de?
  *
@@ -249,6 +250,19 @@ IRQ_INLINE int may_overtake(const struct insert_env *env, const struct rq_task *
 	if (rule_has(env->rule, R_BY_ORDER))
 		return (q->flags & TASK_PARALLEL) && !(q->flags & TASK_STARVED) && job_place(h) < job_place(q);
 	return starv_cond(env, q) && sched_cond(env, q, h);
+}
+
+/*
+ * Is h's claim so small that it may pass nobody, whoever is queued? It is if h could
+ * not pass a task that has communicated nothing and faults more than any other.
+ */
+IRQ_INLINE int passes_nobody(const struct insert_env *env, const struct rq_task *h)
+{
+	const struct rq_task least = { .flt = ~0U };
+
+	if (rule_has(env->rule, R_BY_CLASS | R_BY_ORDER) || env->cause == CAUSE_CREDIT)
+		return 0;
+	return !sched_cond(env, &least, h);
 }
 
 /* Does being passed count against q? Only where the cause is coscheduling, and de a bound. */

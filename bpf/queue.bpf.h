@@ -138,16 +138,19 @@ static __always_inline void note_credit(struct rq_ctx *rq, const struct placing 
 	rq->credit_limit = w->limit;
 }
 
-/* Most insertions overtake nobody: ask the tail alone before starting a walk. */
+/* Most insertions overtake nobody: ask h's own claim and the tail alone before starting a walk. */
 __noinline bool stays_behind_tail(s32 cpu)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
 	struct placing *w = &rq->w;
-	struct task_struct *q = queued_under(rq->tail_tid, rq->tail_key, cpu);
+	struct task_struct *q;
 	struct task_ctx *qctx;
 	bool stays = false;
 
+	if (passes_nobody(&w->env, &w->h))
+		return true;
+	q = queued_under(rq->tail_tid, rq->tail_key, cpu);
 	if (!q)
 		return false;
 	qctx = ctx_of(q);

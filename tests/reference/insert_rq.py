@@ -29,6 +29,7 @@ __all__ = [
     "decided_by",
     "insert_RQ",
     "mes_update",
+    "passes_nobody",
     "rises_on_expiry",
 ]
 
@@ -250,6 +251,14 @@ def compares_obs(env: Env) -> bool:
     if env.rule in ("csm", "csm-bounded", "csm-first"):
         return env.overloaded
     return env.rule in ("sdca", "ccs")
+
+
+def passes_nobody(env: Env, h: Task) -> bool:
+    """Is it certain that h passes no queued task, whoever is queued? Rules that go by time are not asked."""
+    if env.rule in ("prio", "order") or env.cause == "credit":
+        return False
+    condition = _SCHED_COND.get(env.rule)
+    return condition is None or not condition(env, Task(0, parallel=True, flt=(1 << 32) - 1), h)
 
 
 def mes_update(mes: int, com: int, p: int) -> int:

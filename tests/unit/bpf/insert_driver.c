@@ -26,6 +26,7 @@ struct test_answer {
 	unsigned int		mode;		/* enum cosched_stat */
 	unsigned int		rises_on_expiry;
 	unsigned int		compares_obs;
+	unsigned int		passes_nobody;
 };
 /* driver end */
 
@@ -39,10 +40,11 @@ static void run_one(const struct test_case *c, struct rq_task *queue, struct tes
 	a->mode = decided_by(&c->env, &c->h);
 	a->rises_on_expiry = rises_on_expiry(c->env.rule);
 	a->compares_obs = compares_obs(&c->env);
+	a->passes_nobody = passes_nobody(&c->env, &c->h);
 	if (plan == PLAN_TOP) {
 		i = 0;
 		a->preempt = c->has_running;
-	} else if (plan == PLAN_WALK) {
+	} else if (plan == PLAN_WALK && !a->passes_nobody) {
 		for (; i > 0; i--, a->passed++) {
 			struct rq_task *q = &queue[i - 1];
 

@@ -57,6 +57,7 @@ class Answer(NamedTuple):
     mode: str | None
     rises_on_expiry: bool
     compares_obs: bool
+    passes_nobody: bool
 
 
 def _part(pattern: re.Pattern[str], path: Path) -> str:
@@ -194,7 +195,8 @@ class Batch:
             overtaken = tuple(j for j in range(len(grown) - 1, -1, -1) for _ in range(grown[j]))
             flags = bool(a.preempt), bool(a.charged_running), bool(a.bounded)
             decision = Decision(a.position, overtaken, *flags)
-            done.append(Answer(decision, modes.get(a.mode), bool(a.rises_on_expiry), bool(a.compares_obs)))
+            told = bool(a.rises_on_expiry), bool(a.compares_obs), bool(a.passes_nobody)
+            done.append(Answer(decision, modes.get(a.mode), *told))
         return done
 
 

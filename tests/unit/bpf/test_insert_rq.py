@@ -20,6 +20,7 @@ from tests.reference.insert_rq import (
     decided_by,
     insert_RQ,
     mes_update,
+    passes_nobody,
     rises_on_expiry,
 )
 
@@ -33,8 +34,8 @@ BULK = 100_000
 def expected(case: Case) -> Answer:
     """The reference's answer."""
     decision = insert_RQ(case.queue, case.task, case.running, case.env, start=case.start)
-    rises, observes = rises_on_expiry(case.env.rule), compares_obs(case.env)
-    return Answer(decision, decided_by(case.env, case.task), rises, observes)
+    told = rises_on_expiry(case.env.rule), compares_obs(case.env), passes_nobody(case.env, case.task)
+    return Answer(decision, decided_by(case.env, case.task), *told)
 
 
 def differences(asked: Sequence[Case], answers: Sequence[Answer]) -> list[str]:

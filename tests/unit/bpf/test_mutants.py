@@ -77,6 +77,7 @@ def test_faults_are_made_in_every_function_that_decides() -> None:
         "sched_cond",
         "insert_plan",
         "may_overtake",
+        "passes_nobody",
         "charges",
         "credit_walks",
         "decided_by",
