@@ -42,6 +42,7 @@ from ctl.policy import Settings
 __all__ = ["SocialContract"]
 
 _FIT_EVERY = 0.9  # seconds: within a second of a user's coming jobs are out of the way
+_LOOK_AGAIN = 1.0  # seconds: for a local user, after an error
 _ALONE = Sizes(nodes=1, speed_max=0.0, memory_min=0)
 _log = logging.getLogger("ctl.social")
 
@@ -163,13 +164,13 @@ class SocialContract:
         """Decide whether a local user is present: after input, after a time without input, and after a change of a
         knob."""
         before = self.user
-        self.user = local_user.decide(
-            self._settings.word("local_user"),
-            self._seen(),
-            self._settings.number("local_idle_s"),
-            time.monotonic_ns(),
-            self._settings.word("local_user_tty") == "on",
-        )
+        word, idle_s = self._settings.word("local_user"), self._settings.number("local_idle_s")
+        tty = self._settings.word("local_user_tty") == "on"
+        try:
+            self.user = local_user.decide(word, self._seen(), idle_s, time.monotonic_ns(), tty)
+        except Exception:  # it is logged, and does not end the looks: else a user who has left is here for good
+            self._later("user", _LOOK_AGAIN, self.look_for_user)
+            raise
         if self.user.until is not None:
             self._later("user", max(0.001, self.user.until - time.monotonic()), self.look_for_user)
         if self.user.present == before.present:
