@@ -43,12 +43,13 @@ def _left(sensors: Sensors, known: set[int]) -> dict[int, Socket]:
 
 def _no_drift(sensors: Sensors, protocol: str) -> None:
     """Send the messages; then no count and no entry may be left."""
-    known = set(sensors.sockets())
+    known, counted = set(sensors.sockets()), sensors.sensed()
     command = [program("messages", "-lpthread"), protocol, str(_COUNT), str(_ROUNDS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
         expect(process.stdout.readline(), "done\n", "the program's answer")
         expect(_left(sensors, known), {}, "sockets left")
+        expect(sensors.sensed(), counted, "sockets of each kind that count, and what was not observed")
         seen = sensors.observation(process.pid)
         assert seen, "nothing is known of the program's main thread"
         note(f"{protocol}: {_COUNT} messages, main thread {seen}")
