@@ -59,9 +59,11 @@ def _job(wanted: bool) -> Iterator[None]:
         return
     _make_job()
     with subprocess.Popen(["sleep", "infinity"]) as sleeper:
-        (_JOB / "cgroup.procs").write_text(str(sleeper.pid))
-        yield
-        sleeper.kill()
+        try:
+            (_JOB / "cgroup.procs").write_text(str(sleeper.pid))
+            yield
+        finally:
+            sleeper.kill()
     while (_JOB / "cgroup.procs").exists() and (_JOB / "cgroup.procs").read_text():
         time.sleep(0.01)
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -55,6 +56,8 @@ int main(int argc, char **argv)
 	}
 	n = number(argv[1], 1, 10000);
 	rounds = number(argv[2], 1, 8);	/* they stay unread: a socket takes ten */
+	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){ n + 64, n + 64 }))
+		DIE("%ld open files", n + 64);
 	children = calloc(n, sizeof(*children));
 	ends = calloc(n, sizeof(*ends));
 	if (!children || !ends || pipe(gate))
