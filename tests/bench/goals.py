@@ -16,7 +16,7 @@ _NODES = {"": "no job on the node", "-beside": "a job asleep", "-job": "all of o
 def judge(results: Results) -> list[Results]:
     """Return one verdict for each goal that was measured."""
     return [verdict for verdict in (*_ratios(results["time"]), *_growth(results["time"]), *_longest(results),
-                                    *_sleeper(results["time"])) if verdict]
+                                    *_sleeper(results["time"]), *_bursts(results["time"])) if verdict]
 
 
 def _verdict(goal: str, value: float, limit: float, unit: str) -> Results:
@@ -82,3 +82,11 @@ def _sleeper(part: Results) -> list[Results]:
             found.append(_verdict(f"{goal}, mean", row["value"] / 1e6, 1.0, "ms"))
             found.append(_verdict(f"{goal}, p99", row["p99"] / 1e6, 4.0, "ms"))
     return found
+
+
+def _bursts(part: Results) -> list[Results]:
+    """How much longer a local task of 40 % load takes for its work, beside jobs' tasks that never sleep."""
+    row = _measured(part, "bursts-4-job", "csm-class")
+    if not row:
+        return []
+    return [_verdict("csm, contract=class, 80 ms of local work beside 4 parallel hogs", row["value"] / 80e6, 1.15, "×")]

@@ -84,6 +84,9 @@ _SCHEDULERS = (
     Scheduler("csm", "csm, sensors off", _ctl("sensors=off"), "cosched", "ctl"),
     Scheduler("csm-sensors", "csm, sensors on", _ctl("sensors=on"), "cosched", "ctl"),
     Scheduler("csm-class", "csm, contract=class", _ctl("sensors=off", "contract=class"), "cosched", "ctl"),
+    # a period in which local tasks have 100 ms before jobs delay them
+    Scheduler("csm-class-200", "csm, class, 200 ms",
+              _ctl("sensors=off", "contract=class", "contract_period_ms=200"), "cosched", "ctl"),
     # csm with sensors off but without agent: seconds faster to load, for work on the object
     Scheduler("object", "cosched.bpf.o", (*_HOLD, "--scheduler"), "cosched"),
     Scheduler("empty", "empty callback", ("{dir}/scxload", "{dir}/empty.bpf.o"), "bench_empty"),
@@ -129,6 +132,12 @@ def _late(where: str) -> Benchmark:
                      (*argv, "400", "3", "4", *job), (*argv, "100", "1", "4", *job), job=bool(job))
 
 
+def _bursts(hogs: int) -> Benchmark:
+    argv = ("{dir}/bursts", "80000", "120000", str(hogs), "{job}")
+    return Benchmark(f"bursts-{hogs}-job", f"80 ms of work every 200, {hogs} hogs of a job", "ns/burst",
+                     (*argv, "40"), (*argv, "8"), job=True)
+
+
 def _program(name: str, title: str, unit: str, argv: tuple[str, ...], count: int) -> Benchmark:
     return Benchmark(name, title, unit, (*argv, str(count)), (*argv, str(count // 4)))
 
@@ -142,6 +151,7 @@ _SCHEDULING = (
     _hackbench("pipes", "--pipe"),
     _late("job"),
     _late("local"),
+    *(_bursts(hogs) for hogs in (3, 4)),
 )
 _OBSERVED = (
     _program("fault-minor", "minor fault", "ns/fault", ("{dir}/fault", "minor"), 16384),

@@ -3,28 +3,8 @@
  * latency US SAMPLES SECONDS HOGS [CGROUP.PROCS]: the lateness of a task that sleeps US microseconds at a time, beside
  * HOGS processes that never sleep, in the given cgroup. Ends after SAMPLES sleeps or SECONDS. Prints ns of lateness.
  */
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-
-#include "bench.h"
+#include "hogs.h"
 #include "../../progs/percentile.h"
-
-/* Hogs begin together, when the parent opens the gate: it would hardly get to fork beside those it has. */
-static void hog(const char *procs, volatile int *started, const int gate[2])
-{
-	char byte;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (procs)
-		join(procs);
-	__sync_fetch_and_add(started, 1);
-	close(gate[1]);
-	if (read(gate[0], &byte, 1) != 0)
-		_exit(1);
-	for (;;)
-		__asm__ volatile("" ::: "memory");
-}
 
 static int order(const void *a, const void *b)
 {
@@ -58,11 +38,9 @@ static void report(long long *late, long n, long long switched)
 
 int main(int argc, char **argv)
 {
-	volatile int *started = shared(sizeof(*started));
 	long us, samples, hogs, n = 0;
 	long long end, before, *late;
 	pid_t *children;
-	int gate[2];
 
 	if (argc < 5 || argc > 6) {
 		fprintf(stderr, "usage: latency US SAMPLES SECONDS HOGS [CGROUP.PROCS]\n");
@@ -72,22 +50,9 @@ int main(int argc, char **argv)
 	samples = number(argv[2], 1, 1000000);
 	hogs = number(argv[4], 0, 10000);
 	late = calloc(samples, sizeof(*late));
-	children = calloc(hogs + 1, sizeof(*children));
-	if (!late || !children)
+	if (!late)
 		DIE("memory for %ld samples", samples);
-	if (pipe(gate))
-		DIE("pipe");
-	for (long i = 0; i < hogs; i++) {
-		children[i] = fork();
-		if (children[i] < 0)
-			DIE("fork");
-		if (children[i] == 0)
-			hog(argc == 6 ? argv[5] : NULL, started, gate);
-	}
-	while (*started < hogs)
-		nap(us);
-	nap(200000);	/* its past as a parent of many is not what is measured */
-	close(gate[1]);
+	children = start_hogs(hogs, argc == 6 ? argv[5] : NULL);
 	for (int i = 0; i < 5; i++)
 		nap(us);
 	before = switches();
@@ -95,9 +60,6 @@ int main(int argc, char **argv)
 	while (n < samples && now_ns() < end)
 		late[n++] = nap(us);
 	report(late, n, switches() - before);
-	for (long i = 0; i < hogs; i++)
-		kill(children[i], SIGKILL);
-	while (wait(NULL) > 0)
-		;
+	end_hogs(children, hogs);
 	return 0;
 }
