@@ -193,11 +193,12 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (enq_flags & SCX_ENQ_REENQ)
 		stay_in_order(rq);
 	if (quiet && !rest && !(enq_flags & SCX_ENQ_REENQ)) {
-		if (!any_parallel(k) || !meets_job(p, cpu, woke)) {
-			enqueue_quiet(p, rq, cpu, k, enq_flags);
+		tctx = any_parallel(k) || woke || rq->streak ? ctx_of(p) : NULL;
+		if (!any_parallel(k) || !meets_job(tctx, cpu, woke)) {
+			enqueue_quiet(p, tctx, rq, cpu, k, enq_flags);
 			goto out;
 		}
-		if (end_quiet(p, rq, cpu, k, enq_flags))
+		if (end_quiet(p, tctx, rq, cpu, k, enq_flags))
 			goto out;
 	}
 	tctx = ctx_of(p);

@@ -144,16 +144,15 @@ static __always_inline void leave_quiet(s32 cpu)
 	scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | cpu, 0);
 }
 
-/* Is p of a job, or the task that p meets on the CPU? Then quiet mode is over. */
-static __always_inline bool meets_job(struct task_struct *p, s32 cpu, bool woke)
+/* Is the task of a job, or the one that it meets on the CPU? Then quiet mode is over. */
+static __always_inline bool meets_job(const struct task_ctx *tctx, s32 cpu, bool woke)
 {
-	struct task_ctx *tctx = ctx_of(p);
 	struct task_struct *curr;
 
 	if (tctx && tctx->job)
 		return true;
 	if (!woke)
-		return false;	/* p itself was on the CPU */
+		return false;	/* the task itself was on the CPU */
 	curr = scx_bpf_cpu_curr(cpu);
 	tctx = curr ? ctx_of(curr) : NULL;
 	return tctx && tctx->job;
@@ -165,11 +164,10 @@ static __always_inline bool meets_job(struct task_struct *p, s32 cpu, bool woke)
  * all along. Returns whether p was put behind them; else nobody, or a crowd from
  * before the first job came, waits there and runs before the vtime queue.
  */
-static __always_inline bool end_quiet(struct task_struct *p, struct rq_ctx *rq, s32 cpu,
-				      const struct knobs *k, u64 enq_flags)
+static __always_inline bool end_quiet(struct task_struct *p, struct task_ctx *tctx, struct rq_ctx *rq,
+				      s32 cpu, const struct knobs *k, u64 enq_flags)
 {
 	s32 nr = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
-	struct task_ctx *tctx = ctx_of(p);
 
 	stay_in_order(rq);
 	rq->local_until = scx_bpf_now();
@@ -182,16 +180,17 @@ static __always_inline bool end_quiet(struct task_struct *p, struct rq_ctx *rq, 
 	return true;
 }
 
-/* is_quiet(): the local DSQ is the queue. Credit goes to its head, behind others on credit only with all in order. */
-static __always_inline void enqueue_quiet(struct task_struct *p, struct rq_ctx *rq, s32 cpu,
-					  const struct knobs *k, u64 enq_flags)
+/*
+ * is_quiet(): the local DSQ is the queue. Credit goes to its head, behind others on
+ * credit only with all in order. Without @tctx, p appends and there is nothing to note.
+ */
+static __always_inline void enqueue_quiet(struct task_struct *p, struct task_ctx *tctx, struct rq_ctx *rq,
+					  s32 cpu, const struct knobs *k, u64 enq_flags)
 {
 	bool woke = enq_flags & SCX_ENQ_WAKEUP;
 	u64 *st = stats_of(cpu, k->rule);
-	struct task_ctx *tctx;
 
 	st[STAT_INSERT]++;
-	tctx = woke || rq->streak ? ctx_of(p) : NULL;
 	if (tctx) {
 		if (tctx->in_order)
 			rq->streak = 0;

@@ -19,7 +19,7 @@ struct task_ctx {
 	u8	credited;	/* inserted on sleeper credit */
 	u8	in_order;	/* inserted neither on top nor on credit */
 	u8	msg_pending;	/* in its CPU's message slots */
-	u8	woke;		/* and was put into quiet mode's queue, only to be placed at once */
+	u8	woke;		/* to a place in order, on its way through quiet mode's queue: see end_quiet() */
 	u8	waiting;	/* polls for a message that does not come */
 	u8	yields;		/* in this turn, that were not believed */
 	u32	moved;		/* its obs.moved at its last poll */
