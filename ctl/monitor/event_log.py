@@ -12,7 +12,6 @@ The files may be lost without harm. The agent puts a damaged file aside and begi
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from ctl.contract import Measured
 from ctl.errors import USAGE, CoschedError
-from ctl.protocol import STATE_DIR
+from ctl.protocol import STATE_DIR, encode_line, parse
 
 __all__ = ["FIGURES", "FILE", "KEPT_S", "EventLog", "Found", "figures", "read"]
 
@@ -102,7 +101,7 @@ class EventLog:
             with contextlib.suppress(OSError):  # not root, in a test
                 os.fchown(self._file, -1, self._group)
             first = {"time": now, "kind": "log", "text": "the log begins", "node": os.uname().nodename, "v": _VERSION}
-            os.write(self._file, _line(first))
+            os.write(self._file, encode_line(first))
         with self._path.open("rb") as file:
             self._begun = _begun(file.readline()) or 0.0
 
@@ -113,14 +112,10 @@ def _begun(line: bytes) -> float | None:
     return float(event["time"]) if event and event["kind"] == "log" and event.get("v") == _VERSION else None
 
 
-def _line(event: Mapping[str, object]) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
-
-
 def _event(line: bytes) -> dict[str, Any] | None:
     """The event of a line; None if the line is damaged."""
     try:
-        event = json.loads(line)
+        event = parse(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict):

@@ -137,7 +137,7 @@ class _Jobs:
             self._agent(at, action == "begin")
         elif isinstance(jid := event.get("jid"), str):
             if kind == "queue" and action == "wait":
-                self._asked(jid, at, str(event.get("user", "")), str(event["text"]).partition(" waits: ")[2])
+                self._asked(jid, at, str(event.get("user", "")), str(event["why"]))
             elif (kind, action) == ("queue", "cancel"):
                 self._end(jid, at, "cancelled while it waited")
             elif (kind, action) == ("job", "begin"):
@@ -145,7 +145,7 @@ class _Jobs:
             elif (kind, action) == ("job", "end"):
                 self._end(jid, at, "")
             elif kind == "stop":
-                self._stop(jid, at, str(event["text"]).partition(" stopped: ")[2] if action == "stop" else None)
+                self._stop(jid, at, str(event["why"]) if action == "stop" else None)
             elif kind == "task" and action == "exit" and event.get("status") and jid in self._open:
                 self._open[jid].end = str(event["text"]).partition(": process ")[2].partition(" ")[2]
         self._last = at

@@ -173,7 +173,7 @@ class Operations:
         if arguments.get("can_wait") is not True:
             return ""
         if why and not waited:
-            self._agent.tell("queue", f"job {jid} waits: {why}", jid=jid, action="wait", user=user)
+            self._agent.tell("queue", f"job {jid} waits: {why}", jid=jid, action="wait", user=user, why=why)
         return why
 
     async def _history(self, peer: Peer, _arguments: dict[str, Any]) -> object:

@@ -225,7 +225,7 @@ class SocialContract:
         state, why = self.state(job.jid)
         if state == "stopped" and not self.pools.stopped(job.jid):
             self.pools.stop(job.jid)
-            self.tell("stop", f"job {job.jid} stopped: {why}", jid=job.jid, action="stop")
+            self.tell("stop", f"job {job.jid} stopped: {why}", jid=job.jid, action="stop", why=why)
         elif state != "stopped" and self.pools.stopped(job.jid):
             self.pools.go_on(job.jid)
             self.tell("stop", f"job {job.jid} goes on", jid=job.jid, action="resume")

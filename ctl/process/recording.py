@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import grp
-import json
 import os
 import signal
 import socket
@@ -20,13 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from ctl.monitor.event_log import FILE, EventLog
-from ctl.protocol import GROUP
+from ctl.protocol import GROUP, encode_line
 
 __all__ = ["Keep", "Recorder", "start"]
 
 Keep = Callable[[Mapping[str, object]], None]
 """Record an event; returns at once."""
-
 
 _BACKLOG: Final = 4 << 20  # bytes that wait for the disk, with the kernel's own for each message: some 4,000 events
 _LONGEST: Final = 64 << 10  # bytes of a message: figures of 700 jobs
@@ -50,7 +48,7 @@ class Recorder:
         self.lost = 0 if self._send(event) else 1
 
     def _send(self, event: Mapping[str, object]) -> bool:
-        line = _line(event)
+        line = encode_line(event)
         if len(line) > _LONGEST:
             return False
         try:
@@ -100,14 +98,10 @@ def _write(log: EventLog, descriptor: int) -> None:
     with socket.socket(fileno=descriptor) as way:
         while line := way.recv(_LONGEST):
             try:
-                log.append(_line(_lost(failed)) + line if failed else line)
+                log.append(encode_line(_lost(failed)) + line if failed else line)
                 failed = 0
             except OSError:  # the disk is full
                 failed += 1
-
-
-def _line(event: Mapping[str, object]) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
 def _lost(count: int) -> dict[str, object]:

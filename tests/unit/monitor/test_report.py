@@ -29,11 +29,11 @@ def end(at: float, jid: str) -> dict[str, Any]:
 
 
 def wait(at: float, jid: str, why: str = "needs 100 MiB") -> dict[str, Any]:
-    return event(at, "queue", f"job {jid} waits: {why}", jid=jid, action="wait", user="bob")
+    return event(at, "queue", f"job {jid} waits: {why}", jid=jid, action="wait", user="bob", why=why)
 
 
 def stop(at: float, jid: str, why: str = "needs too much") -> dict[str, Any]:
-    return event(at, "stop", f"job {jid} stopped: {why}", jid=jid, action="stop")
+    return event(at, "stop", f"job {jid} stopped: {why}", jid=jid, action="stop", why=why)
 
 
 def resume(at: float, jid: str) -> dict[str, Any]:
