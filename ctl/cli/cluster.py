@@ -19,7 +19,6 @@ __all__ = ["cluster", "events", "show_cluster"]
 # Kinds that `ctl events` prints
 _EVENTS = ("follow", "event", "cluster", "local_user", "stop", "weight", "agent", "lost")
 _MIB = 1 << 20
-_MOST = 1 << 17  # characters read of an invitation
 
 
 @click.group(cls=Group)
@@ -153,21 +152,22 @@ def join_(file: str, no_start: bool, as_json: bool) -> None:
 
 def _invitation(file: str) -> str:
     """The text of an invitation. Raises CoschedError (status 2) where others may have read it."""
-    from ctl.cluster.membership import MARK
+    from ctl.cluster.membership import LONGEST, MARK
 
+    most = LONGEST + 1  # one more than there may be: so a longer one is seen to be too long
     if file.startswith(MARK):
         what = "everybody on this machine can read the words of a command"
         raise CoschedError(f"{what}: `ctl cluster join` reads the invitation from its standard input", USAGE)
     if file == "-":
         if sys.stdin.isatty():
             return str(click.prompt("invitation", hide_input=True, err=True))
-        return sys.stdin.read(_MOST)
+        return sys.stdin.read(most)
     try:
         with open(file) as opened:
             mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
             if mode & 0o077:
                 raise CoschedError(f"others may read {file} (mode {mode:04o}): `chmod 600 {file}` first", USAGE)
-            return opened.read(_MOST)
+            return opened.read(most)
     except (OSError, ValueError) as error:
         raise CoschedError(f"cannot read {file}: {error}", USAGE) from None
 

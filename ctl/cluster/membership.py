@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIRECTORY",
+    "LONGEST",
     "MARK",
     "Files",
     "account",
@@ -53,7 +54,7 @@ __all__ = [
 PORT = 4222  # NATS's own
 MARK = "cosched1-"  # of an invitation; the number is its version
 _JOINS_FOR = 86_400  # seconds in which an invitation can be taken
-_LONGEST = 64 * 1024  # characters of an invitation
+LONGEST = 64 * 1024  # characters of an invitation
 
 
 class Files:
@@ -261,10 +262,10 @@ def _read_invitation(invitation: str) -> dict[str, Any]:
     """The content of an invitation. Raises CoschedError (status 2)."""
     text = invitation.strip()
     try:
-        if not text.startswith(MARK) or len(text) > _LONGEST:
+        if not text.startswith(MARK) or len(text) > LONGEST:
             raise ValueError(f"it begins with {text[:12]!r}, not {MARK!r}")
         packed = base64.urlsafe_b64decode(text.removeprefix(MARK) + "==")
-        content = json.loads(zlib.decompressobj().decompress(packed, _LONGEST))
+        content = json.loads(zlib.decompressobj().decompress(packed, LONGEST))
         read_member(content["member"])
         if "broker" in content:
             read_member(content["broker"]["keeper"])
