@@ -214,6 +214,11 @@ def killed() -> None:
 
 if __name__ == "__main__":
     ktap.run(
-        *(the_later_waits, a_local_program_comes, turns, waits_before_it_begins, what_jobs_needed),
-        *(larger_than_the_limit, killed),
+        the_later_waits,
+        a_local_program_comes,
+        turns,
+        waits_before_it_begins,
+        what_jobs_needed,
+        larger_than_the_limit,
+        killed,
     )

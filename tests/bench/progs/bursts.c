@@ -4,7 +4,7 @@
  * COUNT times, beside HOGS processes of the given cgroup that never sleep. Prints ns from the begin of a burst to its end.
  */
 #include "hogs.h"
-#include "../../progs/percentile.h"
+#include "samples.h"
 
 #define UNMEASURED	3	/* bursts; a scheduler's memory of the task becomes that of its steady state */
 
@@ -27,18 +27,10 @@ static long long burst(long us)
 	return now_ns() - began;
 }
 
-static int order(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
 	long us, pause, hogs, count;
 	long long *took, before;
-	double sum = 0;
 	pid_t *children;
 
 	if (argc != 6) {
@@ -61,13 +53,8 @@ int main(int argc, char **argv)
 	for (long i = 0; i < count; i++) {
 		usleep(pause);
 		took[i] = burst(us);
-		sum += took[i];
 	}
-	before = switches() - before;
+	print_samples(took, count, switches() - before);
 	end_hogs(children, hogs);
-	qsort(took, count, sizeof(*took), order);
-	printf("{\"value\": %.0f, \"p50\": %lld, \"p99\": %lld, \"max\": %lld, \"samples\": %ld, \"switches\": %.3f}\n",
-	       sum / count, took[rank_of(count, 50)], took[rank_of(count, 99)], took[count - 1], count,
-	       (double)before / count);
 	return 0;
 }

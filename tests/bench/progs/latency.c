@@ -4,14 +4,7 @@
  * HOGS processes that never sleep, in the given cgroup. Ends after SAMPLES sleeps or SECONDS. Prints ns of lateness.
  */
 #include "hogs.h"
-#include "../../progs/percentile.h"
-
-static int order(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
+#include "samples.h"
 
 /* Sleep once and return the lateness. */
 static long long nap(long us)
@@ -23,17 +16,6 @@ static long long nap(long us)
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 		;
 	return now_ns() - due;
-}
-
-static void report(long long *late, long n, long long switched)
-{
-	double sum = 0;
-
-	for (long i = 0; i < n; i++)
-		sum += late[i];
-	qsort(late, n, sizeof(*late), order);
-	printf("{\"value\": %.0f, \"p50\": %lld, \"p99\": %lld, \"max\": %lld, \"samples\": %ld, \"switches\": %.3f}\n",
-	       sum / n, late[rank_of(n, 50)], late[rank_of(n, 99)], late[n - 1], n, (double)switched / n);
 }
 
 int main(int argc, char **argv)
@@ -59,7 +41,7 @@ int main(int argc, char **argv)
 	end = now_ns() + number(argv[3], 1, 3600) * 1000000000LL;
 	while (n < samples && now_ns() < end)
 		late[n++] = nap(us);
-	report(late, n, switches() - before);
+	print_samples(late, n, switches() - before);
 	end_hogs(children, hogs);
 	return 0;
 }
