@@ -105,6 +105,15 @@ def test_it_lasts(tmp_path: Path) -> None:
     assert again.rows(NOW + 2 * PERIOD_S) == []
 
 
+def test_what_does_not_count_any_more_is_deleted(tmp_path: Path) -> None:
+    history = History(tmp_path / "h")
+    for period in range(5):
+        history.observe("/bin/sim", "eve", Run(40, 30, 2), NOW + period * PERIOD_S)
+    with contextlib.closing(sqlite3.connect(tmp_path / "h")) as rows:
+        (kept,) = rows.execute("SELECT COUNT(DISTINCT period) FROM needs").fetchone()
+    assert kept == 2
+
+
 OLD = (
     "CREATE TABLE runs (program TEXT, user TEXT, period INTEGER, n INTEGER, total REAL, squares REAL, most REAL, "
     "PRIMARY KEY (program, user, period)) WITHOUT ROWID"

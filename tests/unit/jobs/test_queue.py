@@ -206,6 +206,17 @@ def test_two_ranks_on_this_node_and_later_four(tmp_path: Path) -> None:
     assert why == "needs 12 MiB, 10 are free; after other, three"
 
 
+def test_no_job_gets_by_with_more_than_it_ever_had(tmp_path: Path) -> None:
+    """Working set and peak come from different looks."""
+    queue = Queue(history=History(tmp_path / "history"))
+    assert ask(queue, "one", "eve", 0, program="/bin/sim") == ""
+    queue.notice("one", 45 * MB, 1)
+    stopped(queue, 1, 60, one=40)
+    stopped(queue, 2, 60)
+    (row,) = queue.history()
+    assert row["working"] == row["most"] == 40 * MB
+
+
 def test_nonsense_of_users_stays_a_size() -> None:
     queue = Queue()
     stopped(queue, 0, 60, a=1)

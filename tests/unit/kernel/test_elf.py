@@ -64,6 +64,12 @@ def test_no_program_is_larger_than_the_address_space(tmp_path: Path) -> None:
         assert static_size(str(tmp_path / "elf")) == expected
 
 
+def test_no_compiler_makes_so_many_segments(tmp_path: Path) -> None:
+    for count, expected in ((256, 256 << 20), (257, None)):  # another segment stands behind each
+        (tmp_path / "elf").write_bytes(program([1 << 20] * count, 64, "<"))
+        assert static_size(str(tmp_path / "elf")) == expected
+
+
 def test_what_is_no_program(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in ("/none", "/etc/passwd", "/dev/zero", str(tmp_path), str(tmp_path / "pipe"), "a\0b"):

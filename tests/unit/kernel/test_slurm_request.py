@@ -42,6 +42,18 @@ def test_what_a_job_asked_for() -> None:
         assert request_of("9", [other, pid]) is None
 
 
+def test_what_it_asked_for_on_the_whole_node_goes_before_what_it_asked_for_on_each_cpu() -> None:
+    each = {"SLURM_MEM_PER_CPU": "10", "SLURM_CPUS_ON_NODE": "4"}
+    assert _memory(each) == 40 << 20
+    assert _memory({**each, "SLURM_MEM_PER_NODE": "48"}) == 48 << 20
+
+
+def test_a_long_name_is_cut() -> None:
+    with process(SLURM_JOB_ID="7", SLURM_JOB_NAME="sim" * 100) as pid:
+        found = request_of("7", [pid])
+        assert found is not None and found.name == ("sim" * 100)[:256]
+
+
 @pytest.mark.parametrize("name", ["sim\x1b[2J", "wrap", "sbatch"])
 def test_a_name_that_terminals_would_obey_or_that_many_jobs_have_is_none(name: str) -> None:
     with process(SLURM_JOB_ID="7", SLURM_JOB_NAME=name) as pid:
