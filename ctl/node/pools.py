@@ -13,8 +13,7 @@ other times jobs may use all memory that local tasks leave (CCS §4.2).
 that a job that goes on meanwhile does not wait. When the job goes on, the thread reads back as much of its memory as
 there is room for. The rest follows as room comes, for _COMING epochs, because often another job is still on its way
 out. Without this the job would sleep at one page after the other, longer than many a job computes. The papers say when
-a job goes on (B-CCS-8), but not how its pages come back. If a job is larger than what jobs are held to, room comes only
-as the kernel takes pages of the same job. So nothing follows then: pages read back would push out each other.
+a job goes on (B-CCS-8), but not how its pages come back.
 
 The kernel keeps freezes and limits when the agent dies. The supervisor undoes them then, and when the agent is stopped.
 If both were killed, the next agent undoes them (ctl/process/daemon.py).
@@ -125,7 +124,7 @@ class Pools:
         """At the end of an epoch: continue to read pages back."""
         self.hold_still()
         for jid, epochs in list(self._coming.items()):  # the thread removes jobs that are back
-            if epochs > 1 and not self._is_too_large(jid):
+            if epochs > 1:
                 self._coming[jid] = epochs - 1
                 self._read_back(jid)
             else:
@@ -177,16 +176,6 @@ class Pools:
             return
         finally:
             self._reading.discard(jid)
-
-    def _is_too_large(self, jid: str) -> bool:
-        """Whether a job needs more than all jobs are held to; those of Slurm are not held."""
-        if self._most is None or self._cgroups.is_slurm(jid):
-            return False
-        try:
-            memory = self._cgroups.memory(jid)
-        except (CoschedError, OSError):  # it has just ended
-            return False
-        return memory.resident + memory.swapped > self._most
 
     def _has_room(self, size: int) -> bool:
         """Whether so many more bytes may come back: memory is free, and the jobs' limit allows them."""

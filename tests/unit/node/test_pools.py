@@ -17,7 +17,6 @@ class _Cgroups(JobCgroups):
         super().__init__()
         self.set: list[tuple[object, ...]] = []
         self.used = 0
-        self.has = Memory(0, 0, 0)
 
     def set_pool(self, sure: int, low: int, high: int | None) -> None:
         self.set.append(("all", sure, low, high))
@@ -32,7 +31,7 @@ class _Cgroups(JobCgroups):
         return True
 
     def memory(self, jid: str) -> Memory:
-        return self.has
+        return Memory(0, 0, 0)
 
     def pids(self, jid: str) -> list[int]:
         return [7]
@@ -131,27 +130,6 @@ def test_no_more_is_read_back_than_jobs_are_held_to(process: _Process) -> None:
     kept.limit(["a"], 64 << 20, 256 << 20, False)
     _epochs(kept, 1)
     assert len(process.read) == 3
-
-
-def test_a_job_larger_than_jobs_are_held_to_is_read_back_once(process: _Process) -> None:
-    """Its pages would push out each other, at each look. The job itself knows which it needs."""
-    process.free = 1 << 30
-    cgroups = _Cgroups()
-    kept = pools.Pools(cgroups)
-    cgroups.has = Memory(40 << 20, 30 << 20, 0)
-    kept.hold(64 << 20)
-    kept.stop("a")
-    kept.go_on("a")
-    kept._pusher.submit(int).result()
-    assert len(process.read) == 3
-    for _ in range(5):
-        kept.come_back("a")
-        _epochs(kept, 1)
-    assert len(process.read) == 3
-    cgroups.has = Memory(40 << 20, 20 << 20, 0)
-    kept.come_back("a")
-    _epochs(kept, 1)
-    assert len(process.read) == 6, "it fits"
 
 
 def test_reading_back_ends_when_the_job_is_stopped_and_after_a_while(process: _Process) -> None:
