@@ -154,9 +154,7 @@ class Operations:
     def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:
         """Why a job that can wait outside may not begin yet; empty: it may, or it can only wait stopped."""
         need, static, program = _need(arguments), _need(arguments, "static"), arguments.get("program", "")
-        ranks = arguments.get("ranks", 0)
-        if not isinstance(ranks, int) or isinstance(ranks, bool) or not 0 <= ranks <= _MOST_RANKS:
-            raise CoschedError(f"the job has {brief(ranks)} ranks: give a number from 1 to {_MOST_RANKS}", USAGE)
+        ranks = _ranks(arguments)
         if not isinstance(program, str) or len(program) > _LONGEST_PATH:
             raise CoschedError(f'"program" is no path of at most {_LONGEST_PATH} characters: leave it out', USAGE)
         if need > (most := self._agent.contract.memory_size()):
@@ -228,6 +226,14 @@ def _need(arguments: dict[str, Any], key: str = "memory") -> int:
     if not isinstance(need, int) or isinstance(need, bool) or not 0 <= need <= MAX_INTEGER:
         raise CoschedError(f"the job needs {brief(need)}: give the bytes as a number from 1 to {MAX_INTEGER}", USAGE)
     return need
+
+
+def _ranks(arguments: dict[str, Any]) -> int:
+    """The job's ranks on this node; 0: unknown."""
+    ranks = arguments.get("ranks", 0)
+    if not isinstance(ranks, int) or isinstance(ranks, bool) or not 0 <= ranks <= _MOST_RANKS:
+        raise CoschedError(f"the job has {brief(ranks)} ranks: give a number from 1 to {_MOST_RANKS}", USAGE)
+    return ranks
 
 
 def _table(arguments: dict[str, Any], key: str) -> dict[str, object]:

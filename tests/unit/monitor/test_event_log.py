@@ -79,8 +79,20 @@ def test_the_age_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     day[0] = 200
     os.utime(path, (now, now))
     os.utime(tmp_path / "events.old.jsonl", (now, now))
-    _log(path).append(_line(200))
+    log = _log(path)
+    log.append(_line(200))
     assert _texts(path)[-1] == "event 200"
+    log.close()
+    day[0] = 240
+    _log(path)
+    assert not (tmp_path / "events.old.jsonl").exists(), "older than any event may be, also if nothing is written"
+
+
+def test_only_owner_and_group_may_read_it(tmp_path: Path) -> None:
+    """It has command lines of jobs."""
+    log = _log(tmp_path / "events.jsonl")
+    log.append(_line(1))
+    assert (tmp_path / "events.jsonl").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,19 @@ def test_looks_for_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(watched()) == ([_FAULT], False)
 
 
+def test_a_terminal_makes_a_user_by_its_knob_only() -> None:
+    now = time.monotonic_ns()
+    for knob in ("off", "on"):
+
+        async def looked(knob: str = knob) -> bool:
+            contract = _contract(lambda: Input(0, 0, now, 0, 0, 1), Mock(), local_user_tty=knob)
+            contract.look_for_user()
+            contract.lift()
+            return contract.user.present
+
+        assert asyncio.run(looked()) == (knob == "on")
+
+
 def test_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Slots, "_urgent", lambda _slots, _urgent: None)  # pytest gets no real-time priority
     cgroups = Mock()

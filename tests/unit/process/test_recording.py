@@ -76,6 +76,17 @@ print(slowest)
     assert lost + sum(event["kind"] == "job" for event in events) == 20002
 
 
+def test_an_event_that_is_too_long_is_counted_and_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    code = """
+for text in ("first", "x" * 70_000, "last"):
+    keep({"time": 1.0, "kind": "job", "text": text})
+"""
+    assert _run(path, code).returncode == 0
+    _wait(lambda: len(_events(path)) == 3)
+    assert {event["text"] for event in _events(path)} == {"first", "1 events were not recorded", "last"}
+
+
 def test_a_place_that_cannot_be_written_is_told_and_harmless(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = _run(tmp_path / "file" / "events.jsonl", 'keep({"time": 1.0, "kind": "job", "text": "x"})')
