@@ -29,7 +29,7 @@ cluster N="2" *OPTIONS: setup
 bench *OPTIONS: setup
     @.venv/bin/python -m tests.bench {{ OPTIONS }}
 
-# Run an experiment on a cluster of virtual machines: `waiting`, `waiting-jobs`, `fit`, `ccs-modules`, `ccs-share`,
+# Run an experiment on a cluster of virtual machines: `waiting`, `periods`, `waiting-jobs`, `fit`, `ccs-modules`, `ccs-share`,
 # `ccs-hetero`; or compare both sides: `kernel-and-simulator`; OPTIONS are the experiment's
 [no-exit-message]
 experiment NAME *OPTIONS: setup

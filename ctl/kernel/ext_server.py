@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ctl.errors import FAILED, CoschedError
 
-__all__ = ["KEPT", "SERVERS", "cpus", "reserve", "restore"]
+__all__ = ["KEPT", "SERVERS", "begin_period", "cpus", "reserve", "restore"]
 
 SERVERS = Path("/sys/kernel/debug/sched/ext_server")
 KEPT = Path("/run/cosched/ext_server.json")
@@ -64,6 +64,15 @@ def reserve(share: float, period_ms: int) -> None:
     for cpu in servers:
         if _read(cpu) != (runtime, period):
             _write(cpu, runtime, period)
+
+
+def begin_period() -> None:
+    """Have the period of each CPU's server begin now. Raises OSError if the kernel refuses.
+
+    The kernel stops a server and starts it anew when one of its values is written, also with the value that it had.
+    """
+    for runtime, value in [(cpu / "runtime", (cpu / "runtime").read_text()) for cpu in cpus()]:
+        runtime.write_text(value)
 
 
 def restore() -> list[str]:

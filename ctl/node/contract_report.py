@@ -41,6 +41,7 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
             "busy_cpus": contract.shares.busy,
         },
         "slots": contract.slots.report(),
+        "periods": contract.steps.report(),
         "memory": _memory(contract, settings, list(jobs)),
         "cluster": contract.peers.status() if contract.peers is not None else None,
     }

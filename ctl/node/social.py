@@ -29,6 +29,7 @@ from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Scheduler
 from ctl.node import local_user, set_memory, speed
+from ctl.node.clock_timer import Urgency
 from ctl.node.explicit import Period, Slots
 from ctl.node.fitting import Fitting
 from ctl.node.job_memory import as_seen
@@ -36,6 +37,7 @@ from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser
 from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, speed_weight, stretch
+from ctl.node.steps import Steps
 from ctl.node.swapping import Swapping
 from ctl.policy import Settings
 
@@ -71,7 +73,8 @@ class SocialContract:
         self.epoch: set_memory.Epoch | None = None  # the last epoch that Set_Memory saw
         self.pools = Pools(cgroups)
         self.fitting = Fitting(queue, cgroups, self.pools)
-        self.slots = Slots(cgroups, tell)
+        urgency = Urgency(tell)
+        self.slots, self.steps = Slots(cgroups, urgency, tell), Steps(urgency, tell)
         self.peers: Peers | None = None
         self.tell = tell
         self._scheduler, self._cgroups = scheduler, cgroups
@@ -108,6 +111,7 @@ class SocialContract:
             timer.cancel()
         self._timers.clear()
         self.slots.keep(None)
+        self.steps.keep(0)
         self.pools.release([job.jid for job in self._jobs()])
 
     async def close(self) -> None:
@@ -122,7 +126,7 @@ class SocialContract:
         self.look_for_user()
         self.reserve()
         self._weigh()
-        self._keep_slots()
+        self._keep_time()
         if not self._settings.on("memory"):
             self.memory, self.epoch = set_memory.State(), None
         if not self._settings.on("fit"):
@@ -184,18 +188,19 @@ class SocialContract:
 
     # jobs
 
-    def _keep_slots(self) -> None:
-        """Begin slots if they are on and there is a job; else end them."""
-        if not self._lifted:
-            wanted = self._settings.on("slots") and any(self._jobs())
-            self.slots.keep(self._period() if wanted else None)
-
-    def _period(self) -> Period:
-        return Period(int(self._settings.number("slot_run_ms")), int(self._settings.number("slot_stop_ms")))
+    def _keep_time(self) -> None:
+        """Begin slots, and periods in step, if they are on and there is a job; else end them."""
+        if self._lifted:
+            return
+        settings, jobs = self._settings, any(self._jobs())
+        period = Period(int(settings.number("slot_run_ms")), int(settings.number("slot_stop_ms")))
+        self.slots.keep(period if jobs and settings.on("slots") else None)
+        steps = jobs and settings.word("contract") == "class" and settings.word("contract_step") == "on"
+        self.steps.keep(int(settings.number("contract_period_ms")) if steps else 0)
 
     def job_began(self, job: Job) -> None:
         """A job has its first task here."""
-        self._keep_slots()
+        self._keep_time()
         if self.peers is not None:
             self.peers.hold(job.jid, job.user)
         self.fit()
@@ -204,7 +209,7 @@ class SocialContract:
         """A job's last task here has ended."""
         if self.peers is not None:
             self.peers.release(job.jid)
-        self._keep_slots()
+        self._keep_time()
         self._told.pop(job.jid, None)
         self.pools.forget(job.jid)
         self._slow(job, False)

@@ -86,6 +86,9 @@ _KNOBS = (
          "design §4", choices=("queue", "class"), live=False),
     Knob("contract_period_ms", "integer", 20, "contract=class: jobs have L of each CPU in every such period",
          "design §4", unit="ms", low=2, high=400),
+    Knob("contract_step", "choice", "off",
+         "contract=class: on: while there are jobs, periods begin by the clock, on all nodes at once; off: on each CPU "
+         "when a job's task wakes", "design §4", choices=("on", "off")),
     Knob("quantum", "choice", "policy",
          "Set_Quantum: quanta are Def_Q / W, times L for jobs beside a local user; `policy`: the policy's row decides",
          "CCS Alg. 2", choices=("policy", "on", "off")),

@@ -22,11 +22,12 @@ from rich.table import Table
 
 from tests.experiments import clusters
 
-__all__ = ["main", "markdown", "rows"]
+__all__ = ["Measurement", "main", "markdown", "measure", "rows"]
 
 _REPO = Path(__file__).resolve().parents[2]
 _CONFIGS = ("eevdf", "csm+spin_ms=0", "csm+spin_ms=2")
 _LIBRARIES = ("mpich", "openmpi")
+_LENGTH = 3, 300, 600  # places, rounds, limit, s
 _HEADINGS = ("library", "ranks on", "hog", "scheduler", "round trip, ms", "p99, ms", "CPU in the wait, s", "hog's part")
 
 Measurement = Mapping[str, Any]
@@ -61,19 +62,21 @@ def _median(runs: Sequence[Measurement], name: str) -> float:
     return statistics.median(float(run[name]) for run in runs)
 
 
-def markdown(table: Sequence[Sequence[str]]) -> str:
+def markdown(table: Sequence[Sequence[str]], headings: Sequence[str] = _HEADINGS) -> str:
     """The same for a file."""
-    lines = ["| " + " | ".join(_HEADINGS) + " |", "|" + "---|" * len(_HEADINGS)]
+    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in table]) + "\n"
 
 
-def _measure(seed: int, lockstep: bool, configs: str, console: Console) -> list[dict[str, Any]]:
-    """Run it once on a cluster of two, telling what was measured as it comes."""
+def measure(
+    seed: int, lockstep: bool, libraries: Sequence[str], configs: str, length: tuple[int, int, int], console: Console
+) -> list[dict[str, Any]]:
+    """Run waiting_guest.py once on a cluster of two, telling what was measured as it comes; `length` is as there."""
     script = "/src/tests/experiments/waiting_guest.py"
     with tempfile.TemporaryDirectory(prefix="cosched-waiting-") as out:
         command = [str(_REPO / "vm/cluster"), "2", "--alone", "--cpus", "1", "--memory", "640", "--timeout", "7200"]
         command += [*clusters.lockstep(lockstep, seed), "--out", out, "--"]
-        command += ["python3", script, ",".join(_LIBRARIES), configs, "1"]
+        command += ["python3", script, ",".join(libraries), configs, *map(str, length)]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
             assert guest.stdout
             for line in guest.stdout:
@@ -97,11 +100,15 @@ def main(repeat: int, configs: str, seed: int, free: bool, again: bool, keep: bo
     """Measure what a rank that waits costs, on two virtual machines with one CPU each."""
     console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
+
+    def once(seed: int) -> list[dict[str, Any]]:
+        return measure(seed, not free, _LIBRARIES, configs, _LENGTH, console)
+
     if again:
-        same = _measure(seed, not free, configs, console) == _measure(seed, not free, configs, console)
+        same = once(seed) == once(seed)
         console.print("the same" if same else "not the same")
         raise SystemExit(not same)
-    measured = [one for number in range(repeat) for one in _measure(seed + number, not free, configs, console)]
+    measured = [one for number in range(repeat) for one in once(seed + number)]
     table = Table(*_HEADINGS, title=f"median of {repeat} runs")
     for row in rows(measured):
         table.add_row(*row)

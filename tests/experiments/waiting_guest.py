@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The experiment `waiting` on its first node: `python3 waiting_guest.py LIBRARIES CONFIGS REPEAT`; see waiting.py.
+"""The experiments `waiting` and `periods` on their first node; see waiting.py, periods.py.
+
+    python3 waiting_guest.py LIBRARIES CONFIGS PLACES ROUNDS LIMIT
+
+PLACES: how many of the places are measured; the ping-pong has ROUNDS, or as many as there are in LIMIT seconds.
 
 Prints one line for each measurement and leaves all of them in /out/waiting.json.
 """
@@ -16,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _SOURCES = Path(__file__).resolve().parents[1]
-_ROUNDS, _SECONDS = 300, 3
+_SECONDS = 3
 _HOG = "/tmp/spin"
 _OPENMPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -78,9 +82,9 @@ def _hogs(wanted: bool) -> Iterator[int]:
         other.wait()
 
 
-def _measure(library: str, config: str, place: str, hog: bool) -> dict[str, Any]:
+def _measure(library: str, config: str, place: str, hog: bool, *length: str) -> dict[str, Any]:
     with _hogs(hog) as pid:
-        command = [*_MPIEXEC[library, place], f"/tmp/mpi_wait.{library}", str(_ROUNDS), str(_SECONDS), str(pid)]
+        command = [*_MPIEXEC[library, place], f"/tmp/mpi_wait.{library}", *length, str(_SECONDS), str(pid)]
         if config != "eevdf":
             command = ["ctl", "run", "--job", "wait", "--", *command]
         said = _run(*command)
@@ -90,20 +94,19 @@ def _measure(library: str, config: str, place: str, hog: bool) -> dict[str, Any]
 
 def main(argv: list[str]) -> int:
     """Measure every combination."""
-    libraries, configs, repeat = argv[0].split(","), argv[1].split(","), int(argv[2])
+    libraries, configs, places = argv[0].split(","), argv[1].split(","), _PLACES[: int(argv[2])]
     _run("gcc", "-O2", "-o", _HOG, str(_SOURCES / "kselftest/progs/spin.c"))
     for library in libraries:
         _run(f"mpicc.{library}", "-O2", "-o", f"/tmp/mpi_wait.{library}", str(_SOURCES / "progs/mpi_wait.c"))
         _run("scp", "-O", f"/tmp/mpi_wait.{library}", "node2:/tmp/")
     _run("scp", "-O", _HOG, "node2:/tmp/")
     found = []
-    for _ in range(repeat):
-        for config in configs:
-            with _loaded(config):
-                for library in libraries:
-                    for place, hog in _PLACES:
-                        found.append(_measure(library, config, place, hog))
-                        print(json.dumps(found[-1]), flush=True)
+    for config in configs:
+        with _loaded(config):
+            for library in libraries:
+                for place, hog in places:
+                    found.append(_measure(library, config, place, hog, *argv[3:5]))
+                    print(json.dumps(found[-1]), flush=True)
     Path("/out").mkdir(exist_ok=True)
     Path("/out/waiting.json").write_text(json.dumps(found) + "\n")
     return 0

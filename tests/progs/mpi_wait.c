@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The cost of waiting: mpi_wait ROUNDS SECONDS HOG-PID, two ranks
+ * The cost of waiting: mpi_wait ROUNDS LIMIT SECONDS HOG-PID, two ranks
  *
- * ROUNDS ping-pongs of one byte, then rank 0 waits in MPI_Recv for a message that rank 1 sends after it has slept SECONDS.
+ * ROUNDS ping-pongs of one byte, or as many as there are in LIMIT seconds, then rank 0 waits in MPI_Recv for a message that rank 1 sends after it has slept SECONDS.
  * HOG-PID is a busy local task on rank 0's node, 0: there is none. Rank 0 prints one JSON object: the round trips, ms, in
  * order of size at 50 % and 99 % and their mean; how long it waited, s, its CPU time meanwhile, s, and the hog's, s.
  */
@@ -46,40 +46,46 @@ static int by_size(const void *a, const void *b)
 	return d < 0 ? -1 : d > 0;
 }
 
-static void ping_pong(double *took, int rounds, int rank)
+/* Returns the number of rounds. Rank 0 says which is the last. */
+static int ping_pong(double *took, int rounds, double limit, int rank)
 {
+	double end = MPI_Wtime() + limit;
 	char byte = 0;
+	int i = 0;
 
-	for (int i = 0; i < rounds; i++) {
+	do {
 		double began = MPI_Wtime();
 
 		if (rank == 0) {
+			byte = i + 1 == rounds || began > end;
 			MPI_Send(&byte, 1, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
 			MPI_Recv(&byte, 1, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		} else {
 			MPI_Recv(&byte, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 			MPI_Send(&byte, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
 		}
-		took[i] = (MPI_Wtime() - began) * 1e3;
-	}
+		took[i++] = (MPI_Wtime() - began) * 1e3;
+	} while (!byte);
+	return i;
 }
 
 int main(int argc, char **argv)
 {
 	double *took, sum = 0, began, cpu, hog;
-	int rank, rounds, seconds, pid;
+	int rank, rounds, limit, seconds, pid;
 	char byte = 0;
 
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
 	rounds = atoi(argv[1]);
-	seconds = atoi(argv[2]);
-	pid = atoi(argv[3]);
+	limit = atoi(argv[2]);
+	seconds = atoi(argv[3]);
+	pid = atoi(argv[4]);
 	took = calloc(rounds, sizeof(*took));
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	ping_pong(took, rounds / 10, rank);	/* connections are made with the first messages */
-	ping_pong(took, rounds, rank);
+	ping_pong(took, 30, limit, rank);	/* connections are made with the first messages */
+	rounds = ping_pong(took, rounds, limit, rank);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 1) {
 		sleep(seconds);

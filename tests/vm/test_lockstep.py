@@ -28,7 +28,7 @@ FIGURES = """
     gcc -O2 -o /tmp/clock /src/tests/progs/clock_offset.c
     scp -q /tmp/wait /tmp/clock node2:/tmp/
     ping -c 20 -i 0.05 -q node2 | tail -1
-    mpiexec.mpich -hosts node1,node2 -ppn 1 -n 2 /tmp/wait 200 1 0
+    mpiexec.mpich -hosts node1,node2 -ppn 1 -n 2 /tmp/wait 200 60 1 0
     for node in node1 node2; do ssh -n $node '/tmp/clock; cat /proc/interrupts /proc/uptime; grep ctxt /proc/stat'; done
     od -A n -N 8 -t x8 /dev/urandom
 """

@@ -13,7 +13,7 @@ import pytest
 from ctl import policy
 from ctl.contract import JobQueue
 from ctl.kernel.observations import Input
-from ctl.node import sensing, social
+from ctl.node import sensing, social, steps
 from ctl.node.explicit import Period, Slots
 from ctl.node.sensing import NodeSensors
 from ctl.node.social import SocialContract
@@ -81,18 +81,31 @@ def test_a_terminal_makes_a_user_by_its_knob_only() -> None:
         assert asyncio.run(looked()) == (knob == "on")
 
 
-def test_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Slots, "_urgent", lambda _slots, _urgent: None)  # pytest gets no real-time priority
+def test_slots() -> None:
     cgroups = Mock()
     cgroups.set_all_frozen.side_effect = [_FAULT, None, None, None, None]
 
     async def watched() -> list[object]:
-        slots = Slots(cgroups, Mock())
+        slots = Slots(cgroups, Mock(), Mock())  # pytest gets no real-time priority
         errors = await _goes_on(lambda: slots.keep(Period(10, 10)), cgroups.set_all_frozen)
         slots.keep(None)
         return errors
 
     assert asyncio.run(watched()) == [_FAULT]
+
+
+def test_periods_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal of the kernel ends them, and is told once."""
+    begun, tell = Mock(side_effect=[None, None, _FAULT]), Mock()
+    monkeypatch.setattr("ctl.kernel.ext_server.begin_period", begun)
+
+    async def watched() -> tuple[list[object], object]:
+        ours = steps.Steps(Mock(), tell)
+        errors = await _goes_on(lambda: ours.keep(10), tell, times=1)
+        return errors, ours.report()
+
+    assert asyncio.run(watched()) == ([], None)
+    assert begun.call_count == 3
 
 
 def test_looks_at_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
