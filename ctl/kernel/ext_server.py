@@ -40,9 +40,19 @@ def _read(cpu: Path) -> tuple[int, int]:
     return int((cpu / "runtime").read_text()), int((cpu / "period").read_text())
 
 
+def _steps(before: int, runtime: int, period: int) -> list[tuple[str, int]]:
+    """The writes that lead to this runtime and period, from the period `before`; ns.
+
+    The kernel wants the runtime below the period, and room for the part of a CPU, at each step. A runtime of 0 between
+    would do, but the kernel's log would have it that the system may starve.
+    """
+    steps = [("runtime", runtime), ("period", period)]
+    return steps if period < before else steps[::-1]
+
+
 def _write(cpu: Path, runtime: int, period: int) -> None:
-    """Set one CPU's server; ns. The kernel wants the runtime below the period at each step."""
-    for name, value in (("runtime", 0), ("period", period), ("runtime", runtime)):
+    """Set one CPU's server; ns."""
+    for name, value in _steps(_read(cpu)[1], runtime, period):
         try:
             (cpu / name).write_text(str(value))
         except OSError as error:

@@ -103,6 +103,26 @@ def jobs_have_l() -> None:
             ktap.measured(abs(got - share) < 0.1, f"a job's share is {got:.3f} where L is {share}")
 
 
+def periods_by_the_clock() -> None:
+    """contract_step=on: while there are jobs the agent begins periods by the clock, with a priority of its own."""
+
+    def periods() -> dict[str, float] | None:
+        found: dict[str, float] | None = asked("status")["contract"]["periods"]
+        return found
+
+    with agent(*_CLASS, "contract_step=on", "contract_period_ms=100") as pid:
+        ktap.expect(periods(), None, "periods by the clock without a job")
+        with spawned("ctl", "run", "--job", "s", "--", "sleep", "1000"):
+            ktap.until(lambda: (found := periods()) is not None and found["turns"] > 5, "five periods")
+            ktap.expect(os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK, os.SCHED_RR, "the agent's class")
+            ctl("set", "contract_step=off")
+            ktap.expect(periods(), None, "periods by the clock, off")
+            ktap.expect(os.sched_getscheduler(pid), os.SCHED_OTHER, "the agent's class, off")
+            ctl("set", "contract_step=on")
+            ktap.until(lambda: periods() is not None, "periods by the clock, on again")
+        ktap.until(lambda: periods() is None, "no job, no period by the clock")
+
+
 def local_limits_hold() -> None:
     """cpu.max and cpu.weight of local cgroups hold beside a job."""
     root = Path("/sys/fs/cgroup")
@@ -171,6 +191,7 @@ if __name__ == "__main__":
         jobs_alone_are_sched_ext,
         moved_by_hand,
         jobs_have_l,
+        periods_by_the_clock,
         local_limits_hold,
         nobody_leaves_the_class,
         a_killed_agent_leaves_nothing,

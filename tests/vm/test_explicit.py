@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Explicit coscheduling on two virtual machines in lock-step: jobs are stopped and go on at the same time on both."""
+"""Two virtual machines in lock-step: jobs are stopped at the same time, and have their part of a period, on both."""
 
 from __future__ import annotations
 
@@ -25,3 +25,13 @@ def test_slots_of_two_nodes_are_in_step(tmp_path: Path) -> None:
     # out of step they would be apart by up to half a period, 125 ms in the median
     assert found["stop_apart_ms"]["median"] + found["clock_error_ms"] < APART_MS, found
     assert found["go_apart_ms"]["median"] + found["clock_error_ms"] < APART_MS, found
+
+
+def test_ranks_whose_periods_are_in_step_answer_at_once(tmp_path: Path) -> None:
+    """Beside a busy local task on each node; else a message waits for the other's part of the period."""
+    configs = [f"csm+contract=class+contract_period_ms=200+contract_step={step}" for step in ("off", "on")]
+    script = f"python3 /src/tests/experiments/waiting_guest.py mpich {','.join(configs)} 1 100000 4"
+    done = cluster(2, script, "--alone", "--icount", "--cpus", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    off, on = (run["mean_ms"] for run in json.loads((tmp_path / "waiting.json").read_text()))
+    assert on < off / 4, (on, off)
