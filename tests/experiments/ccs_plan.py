@@ -159,6 +159,8 @@ CONFIGS: Final = {
         *(Config(f"ccs:L={share:g}", "ccs", {"share_l": share}) for share in (0.25, 0.5, 1.0)),
         Config("ccs:spin_ms=0", "ccs", {"spin_ms": 0}),
         *(Config(f"ccs:epochs={word}", "ccs", {"epochs": word}) for word in ("off", "jobs")),
+        Config("ccs:class", "ccs", {"contract": "class"}),
+        Config("ccs:class+step", "ccs", {"contract": "class", "contract_period_ms": 200, "contract_step": "on"}),
         Config("fit", "fit"),
         *(Config(f"fit:L={share:g}", "fit", {"share_l": share}) for share in (0.33, 0.4)),
     )
@@ -228,7 +230,7 @@ EXPERIMENTS: Final = {
             "ccs-modules",
             "What each module of CCS contributes (CCS F. 5)",
             _FITS_AND_NOT,
-            tuple(config.name for config in _stages()),
+            (*(config.name for config in _stages()), "ccs:class"),
             short=("overload", "eevdf", "ccs"),
         ),
         Experiment(
@@ -260,7 +262,7 @@ EXPERIMENTS: Final = {
             "waiting-jobs",
             "Two jobs on two nodes beside a busy local task: what their waiting costs",
             (Workload("hog", mix="pair", users="hog", locals=2, mpl=2, size=0.3),),
-            ("eevdf", "ccs:spin_ms=0", "ccs:epochs=off", "ccs:epochs=jobs", "ccs"),
+            ("eevdf", "ccs:spin_ms=0", "ccs:epochs=off", "ccs:epochs=jobs", "ccs", "ccs:class", "ccs:class+step"),
             short=("hog", "eevdf", "ccs"),
         ),
     )
