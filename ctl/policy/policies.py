@@ -28,6 +28,8 @@ MODULES = ("quantum", "memory", "events", "slots", "fit")
 """The modules: the parts of CCS beside Insert_RQ (CCS §4, F. 2), the slots of Monito's explicit coscheduling, and the
 admission of jobs by memory. Each is a knob and a column of the policy table."""
 
+_LEAST_STEP_MS = 20  # of contract_period_ms with contract_step: beginning a period takes the agent up to a millisecond
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -185,6 +187,12 @@ def contract_faults(policy: Policy, values: Mapping[str, Value]) -> list[str]:
         faults.append(
             "classify=mes looks for parallel tasks among all, and contract=class has tasks of jobs only: choose "
             "classify=cgroup, or load with contract=queue"
+        )
+    period = values.get("contract_period_ms", 0)
+    if values.get("contract_step") == "on" and isinstance(period, int) and 0 < period < _LEAST_STEP_MS:
+        faults.append(
+            f"contract_step=on is work for the agent in each period, and contract_period_ms={period} would leave the CPU "
+            f"to little else: give {_LEAST_STEP_MS} ms or more, or contract_step=off"
         )
     return faults
 
