@@ -191,8 +191,8 @@ def contract_faults(policy: Policy, values: Mapping[str, Value]) -> list[str]:
     period = values.get("contract_period_ms", 0)
     if values.get("contract_step") == "on" and isinstance(period, int) and 0 < period < _LEAST_STEP_MS:
         faults.append(
-            f"contract_step=on is work for the agent in each period, and contract_period_ms={period} would leave the CPU "
-            f"to little else: give {_LEAST_STEP_MS} ms or more, or contract_step=off"
+            f"contract_step=on is work for the agent in each period, and contract_period_ms={period} leaves the CPU "
+            f"too little else: give {_LEAST_STEP_MS} ms or more, or contract_step=off"
         )
     return faults
 
