@@ -14,6 +14,10 @@ setup:
 image *OPTIONS: setup
     @vm/build {{ OPTIONS }}
 
+# Build the image's kernel with the patches of kernel-patches/, for `vm/run --kernel patched`
+kernel: setup
+    @vm/build --patched-kernel
+
 # Open a shell in a virtual machine; OPTIONS are those of vm/run
 [no-exit-message]
 vm *OPTIONS: setup

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from vm import bpf, checkout, custom, emulator, image, initrd, qemu, session
+from vm import bpf, checkout, custom, emulator, image, initrd, patched, qemu, session
 from vm.host import VmError, need_programs
 
 __all__ = ["EXIT_STATUS", "add_options", "between", "build", "build_machine", "environment", "guarded", "run"]
@@ -19,6 +19,7 @@ __all__ = ["EXIT_STATUS", "add_options", "between", "build", "build_machine", "e
 EXIT_STATUS = ("Exit status: that of the command; 124: it did not end in time; 125: the guest died or ran out of "
                "memory; 2: wrong options.")
 
+_PATCHED = "patched"
 _MAX_CPUS = 64
 _MIN_MEMORY, _MAX_MEMORY = 128, 1 << 20  # MB
 _MAX_LATENCY = 10_000  # ms
@@ -33,8 +34,13 @@ def build(argv: list[str] | None = None) -> int:
     parser.add_argument("--snapshot", default=default.snapshot, metavar="DATE",
                         help="a day of snapshot.debian.org, e.g. 20261101T000000Z (COSCHED_SNAPSHOT)")
     parser.add_argument("--rebuild", action="store_true", help="build the image anew, even without changes")
+    parser.add_argument("--patched-kernel", action="store_true",
+                        help="build the kernel with the patches of kernel-patches/ instead, and print its file")
     options = parser.parse_args(argv)
-    return guarded(lambda: _build(image.Source(options.mirror, options.snapshot), options.rebuild))
+    source = image.Source(options.mirror, options.snapshot)
+    if options.patched_kernel:
+        return guarded(lambda: _build_patched(source))
+    return guarded(lambda: _build(source, options.rebuild))
 
 
 def _build(source: image.Source, rebuild: bool) -> int:
@@ -43,6 +49,11 @@ def _build(source: image.Source, rebuild: bool) -> int:
     initrd.ensure(made, made.modules)
     bpf.ensure(made)
     print(made.path)
+    return 0
+
+
+def _build_patched(source: image.Source) -> int:
+    print(patched.ensure(image.ensure(source), source))
     return 0
 
 
@@ -73,7 +84,8 @@ def add_options(parser: argparse.ArgumentParser, cpus: int = 2, memory: int = 10
     add("--one-thread", action="store_true",
         help="emulate all CPUs in one thread, in turns of up to 0.1 s; otherwise a kernel that patches itself often "
         "dies, rarely, on a busy host")
-    add("--kernel", type=_file, metavar="PATH", help="another kernel: a bzImage or vmlinux, with lib/modules beside it")
+    add("--kernel", type=_kernel, metavar="PATH",
+        help="another kernel: a bzImage or vmlinux, with lib/modules beside it; 'patched': what './just kernel' built")
     add("--timeout", type=_seconds, metavar="S", help="end the guest after S seconds, status 124")
     add("--out", type=Path, metavar="DIR", help="directory for the files that the command leaves in /out")
     add("--init", choices=("minimal", "systemd"), default="minimal", help="process 1 of the guest")
@@ -110,7 +122,10 @@ def _seconds(text: str) -> float:
     return float(text)
 
 
-def _file(text: str) -> Path:
+def _kernel(text: str) -> Path:
+    """Return the kernel's file, and for 'patched', whose place depends on the image, a path of that name."""
+    if text == _PATCHED:
+        return Path(text)
     if not os.access(text, os.R_OK) or not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"{text!r} is not a file that can be read")
     return Path(text)
@@ -140,7 +155,7 @@ def build_machine(options: argparse.Namespace) -> qemu.Machine:
     vmlinux = made.kernel.vmlinux
     modules: Path | None = made.modules
     if options.kernel is not None:
-        own = custom.load(options.kernel)
+        own = custom.load(patched.find(made) if options.kernel == Path(_PATCHED) else options.kernel)
         vmlinux, modules = own.vmlinux, own.modules
         disks.append(custom.modules_disk(own, made))
     swap, latency = options.swap

@@ -8,13 +8,12 @@ built at their first use and stay in the cache; this repository has none of thei
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import tempfile
 from pathlib import Path
 
-from vm import bpf, chroot
-from vm.host import REPO, VmError, cache_dir, content_key, fresh_dir, locked, prune, run, stage
+from vm import bpf, chroot, linux_source
+from vm.host import REPO, cache_dir, content_key, fresh_dir, locked, prune, stage
 from vm.image import SUITE, Image, Source
 
 __all__ = ["ensure_programs", "ensure_schedulers", "source_version"]
@@ -78,45 +77,17 @@ def _compile_programs(image: Image, out: Path) -> None:
 
 
 def _build_examples(image: Image, out: Path) -> None:
-    series = re.match(r"\d+\.\d+", image.kernel.release)
-    if series is None:
-        raise VmError(f"no kernel series in the release {image.kernel.release!r}")
+    package = linux_source.package_of(image.kernel)
     with tempfile.TemporaryDirectory(prefix="scx-", dir=cache_dir()) as name:
         work = Path(name)
-        package = f"linux-source-{series[0]}"
         with stage(f"bench: {package} of {SUITE}"):
-            deb = _fetch(package, work, Source.from_environment().url)
-            _unpack(deb, series[0], work)
-        version = run(["dpkg-deb", "--field", deb, "Version"], f"reading {deb.name}").decode()
-        (out / "version").write_text(version)
-        with stage(f"bench: {', '.join(_EXAMPLES)} {version.strip()}"):
+            deb = linux_source.fetch(package, Source.from_environment(), work)
+            (work / "sched_ext").mkdir()
+            linux_source.unpack(deb, work / "sched_ext", "tools/sched_ext")
+        version = linux_source.version_of(deb)
+        (out / "version").write_text(version + "\n")
+        with stage(f"bench: {', '.join(_EXAMPLES)} {version}"):
             _compile_examples(image, work / "sched_ext", out)
-
-
-def _fetch(package: str, work: Path, url: str) -> Path:
-    """Download a package of the image's suite with the host's apt, whose own state is not touched."""
-    for directory in ("state/lists/partial", "cache/archives/partial"):
-        (work / directory).mkdir(parents=True)
-    (work / "status").touch()
-    (work / "sources.list").write_text(f"deb {url} {SUITE} main\n")
-    options = [
-        f"Dir::State={work}/state", f"Dir::State::status={work}/status", f"Dir::Cache={work}/cache",
-        f"Dir::Etc::SourceList={work}/sources.list", "Dir::Etc::SourceParts=-", "Acquire::Check-Valid-Until=false",
-        "APT::Sandbox::User=root", "Acquire::Languages=none", "Acquire::Retries=3",
-    ]
-    flags = [flag for option in options for flag in ("-o", option)]
-    run(["apt-get", *flags, "-qq", "update"], f"reading the package list of {SUITE} at {url}")
-    download = shlex.join(["apt-get", *flags, "-qq", "download", package])
-    run(["sh", "-c", f"cd {shlex.quote(str(work))} && exec {download}"], f"fetching {package} from {url}")
-    return next(work.glob(f"{package}_*.deb"))
-
-
-def _unpack(deb: Path, series: str, work: Path) -> None:
-    """Take tools/sched_ext out of a linux-source package; the rest of the package, 1.5 GB, never touches the disk."""
-    script = (f"set -o pipefail; dpkg-deb --fsys-tarfile {shlex.quote(str(deb))}"
-              f" | tar -xO ./usr/src/linux-source-{series}.tar.xz"
-              f" | tar -xJ -C {shlex.quote(str(work))} --strip-components=2 linux-source-{series}/tools/sched_ext")
-    run(["bash", "-c", script], f"unpacking {deb.name}")
 
 
 def _compile_examples(image: Image, source: Path, out: Path) -> None:
