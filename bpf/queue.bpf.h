@@ -57,10 +57,10 @@ static __always_inline void place_head(struct rq_ctx *rq, struct placing *w, s32
 }
 
 /*
- * Between two neighbours, at most @step behind the one ahead, and ahead of the
+ * Between two neighbours, of which the one ahead is @near, at most @step behind the one ahead, and ahead of the
  * displaced task that is about to come back between them.
  */
-static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, u64 ahead,
+static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, u64 ahead, u32 near,
 					  u64 behind, u64 step, enum queue_end from)
 {
 	u64 gap;
@@ -77,7 +77,10 @@ static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, 
 	w->limit = behind;
 	if (gap < 2) {
 		w->key = ahead;
-		w->gap = 1;
+		if (bpf_ksym_exists(scx_bpf_dsq_insert_vtime_beside) && near && !w->moves)
+			w->near_tid = near;
+		else
+			w->gap = 1;
 	} else {
 		w->key = ahead + (gap / 2 < step ? gap / 2 : step);
 	}
@@ -126,7 +129,7 @@ static __always_inline void place_credit(struct rq_ctx *rq, struct placing *w, s
 	else if (rq->credit_key == rq->tail_key)
 		place_tail(rq, w);
 	else
-		place_between(rq, w, rq->credit_key, rq->credit_limit,
+		place_between(rq, w, rq->credit_key, rq->credit_tid, rq->credit_limit,
 			      1ULL << (cfg.key_shift / 2 & 63), QUEUE_HEAD);
 }
 
@@ -138,29 +141,52 @@ static __always_inline void note_credit(struct rq_ctx *rq, const struct placing 
 	rq->credit_limit = w->limit;
 }
 
-/* Most insertions overtake nobody: ask h's own claim and the tail alone before starting a walk. */
-__noinline bool stays_behind_tail(s32 cpu)
+/* May the task to insert not pass @q, the tail? */
+static __always_inline bool stays_behind_task(struct task_struct *q, struct rq_ctx *rq)
 {
-	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
 	struct placing *w = &rq->w;
-	struct task_struct *q;
-	struct task_ctx *qctx;
-	bool stays = false;
+	struct task_ctx *qctx = ctx_of(q);
 
-	if (passes_nobody(&w->env, &w->h))
-		return true;
-	q = queued_under(rq->tail_tid, rq->tail_key, cpu);
+	if (!qctx)
+		return false;
+	fill_task(&w->other, q, qctx, k, w->with_obs);
+	note_seen(k, w, 0);
+	return !may_pass(&w->env, &w->other, &w->h);
+}
+
+__noinline bool stays_behind_remembered(s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	struct task_struct *q = queued_under(rq->tail_tid, rq->tail_key, cpu);
+	bool stays;
+
 	if (!q)
 		return false;
-	qctx = ctx_of(q);
-	if (qctx) {
-		fill_task(&w->other, q, qctx, k, w->with_obs);
-		note_seen(k, w, 0);
-		stays = !may_pass(&w->env, &w->other, &w->h);
-	}
+	stays = stays_behind_task(q, rq);
 	bpf_task_release(q);
 	return stays;
+}
+
+/* The tail, if the kernel can say which task it is. */
+static __always_inline struct task_struct *tail_of(s32 cpu)
+{
+	return bpf_ksym_exists(scx_bpf_dsq_peek_tail) ? scx_bpf_dsq_peek_tail(cpu) : NULL;
+}
+
+/*
+ * Most insertions overtake nobody: ask h's own claim and the tail alone, which
+ * is @tail where the kernel says it, before starting a walk.
+ */
+static __always_inline bool stays_behind_tail(struct task_struct *tail, s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+
+	if (passes_nobody(&rq->w.env, &rq->w.h))
+		return true;
+	if (bpf_ksym_exists(scx_bpf_dsq_peek_tail))
+		return tail && stays_behind_task(tail, rq);
+	return stays_behind_remembered(cpu);
 }
 
 #define LOOKS	64	/* tasks looked at for messages in one dispatch */
@@ -207,6 +233,7 @@ __noinline int walk_queue(s32 cpu, u64 job, u32 from)
 		}
 		if (w->stopped) {
 			w->ahead = q->scx.dsq_vtime;
+			w->ahead_tid = q->pid;
 			break;
 		}
 		if (!w->dry && charges(&w->env)) {
@@ -220,13 +247,13 @@ __noinline int walk_queue(s32 cpu, u64 job, u32 from)
 	return 0;
 }
 
-/* Where the walk ended: the key that goes there. */
+/* Where the walk ended: the key that goes there. A task that is @from in the queue already can only be moved by key. */
 static __always_inline void place_walked(struct rq_ctx *rq, struct placing *w, u32 from)
 {
 	if (!w->passed && from) {
 		w->key = w->limit = w->behind;
 	} else if (w->stopped && w->passed) {
-		place_between(rq, w, w->ahead, w->behind, spacing(), QUEUE_TAIL);
+		place_between(rq, w, w->ahead, from ? 0 : w->ahead_tid, w->behind, spacing(), QUEUE_TAIL);
 	} else if (w->passed) {
 		w->limit = w->behind;
 		w->key = w->behind - spacing();

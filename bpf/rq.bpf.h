@@ -25,9 +25,12 @@ struct placing {
 	u32			passed;
 	u32			looked;		/* tasks that the walk has come to, from the tail */
 	u32			tid;
+	u32			ahead_tid;	/* the task under the key "ahead" */
+	u32			near_tid;	/* the task behind which h goes, where its key alone does not say so */
 	u32			flow;		/* messages ever queued by and for h, low bits */
 	u8			with_obs;
 	u8			has_running;
+	u8			moves;		/* from another queue, which is done by key only */
 	u8			dry;		/* only ask, charge nobody */
 	u8			seen;
 	u8			stopped;

@@ -18,6 +18,11 @@
 #define CLOCK_MONOTONIC	1
 #define PF_KTHREAD	0x00200000
 
+/* Of patched kernels only (kernel-patches/). The verifier drops the calls where the kernel lacks the function. */
+extern struct task_struct *scx_bpf_dsq_peek_tail(u64 dsq_id) __ksym __weak;
+extern bool scx_bpf_dsq_insert_vtime_beside(struct task_struct *p, struct task_struct *near,
+					    struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
+
 #define SCX_OP(name, args...)							\
 	SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define SCX_OP_SLEEPABLE(name, args...)						\
