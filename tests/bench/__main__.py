@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from tests.bench import artefacts, plan, report
 from tests.bench.guest import Order
 from tests.bench.machine import Message, end_guests, run_guest
-from vm import bpf, checkout, image
+from vm import bpf, checkout, image, patched
 from vm.host import REPO, VmError
 
 __all__ = ["main"]
@@ -34,6 +34,7 @@ class _Choice:
     benchmarks: tuple[str, ...]
     parts: tuple[str, ...]
     quick: bool
+    kernel: str = ""  # another kernel than the image's, as vm/run takes it: the times are taken on both
 
     @property
     def everything(self) -> bool:
@@ -54,14 +55,27 @@ class _Choice:
         return Order(turns, benchmarks, quick=self.quick) if benchmarks else None
 
 
+    def orders(self) -> dict[str, Order]:
+        """Return the guests' orders, by part; PART@KERNEL where the guest boots the other kernel."""
+        found = {}
+        for name, part in plan.PARTS.items():
+            order = self.order(part) if not self.parts or name in self.parts else None
+            if order is not None:
+                found[name] = order
+                if self.kernel and not order.insn:
+                    found[f"{name}{plan.ON}{self.kernel}"] = order
+        return found
+
+
 def _steps(order: Order) -> int:
     if not order.insn:
         return len(order.schedulers) * len(order.benchmarks)
     return 1 + sum(not load.only or name in load.only for name in order.schedulers for load in plan.INSN_LOADS)
 
 
-def _run_part(part: plan.Part, order: Order, directories: list[Path], progress: Progress, bar: TaskID) -> list[Message]:
+def _run_part(name: str, order: Order, directories: list[Path], progress: Progress, bar: TaskID) -> list[Message]:
     heard: list[Message] = []
+    part, kernel = _part(name)
 
     def hear(message: Message) -> None:
         if "doing" in message:
@@ -73,9 +87,15 @@ def _run_part(part: plan.Part, order: Order, directories: list[Path], progress: 
             heard.append(message)
             progress.advance(bar, "result" in message)
 
-    run_guest(order, directories, part.vm, hear)
+    run_guest(order, directories, (*part.vm, *(("--kernel", kernel) if kernel else ())), hear)
     progress.update(bar, doing="done")
     return heard
+
+
+def _part(name: str) -> tuple[plan.Part, str]:
+    """Return the part of an order's name, and the kernel, "" for the image's."""
+    part, _, kernel = name.partition(plan.ON)
+    return plan.PARTS[part], kernel
 
 
 def _run_all(
@@ -87,9 +107,10 @@ def _run_all(
     with Progress(*columns, console=console) as progress, concurrent.futures.ThreadPoolExecutor(parallel) as pool:
         running = {}
         for name, order in orders.items():
-            part = plan.PARTS[name]
-            bar = progress.add_task(part.title, total=_steps(order), doing="")
-            running[name] = pool.submit(_run_part, part, order, directories, progress, bar)
+            part, kernel = _part(name)
+            title = f"{part.title}, {Path(kernel).name}" if kernel else part.title
+            bar = progress.add_task(title, total=_steps(order), doing="")
+            running[name] = pool.submit(_run_part, name, order, directories, progress, bar)
         try:
             return {name: future.result() for name, future in running.items()}
         except BaseException:
@@ -118,11 +139,13 @@ def _names(known: dict[str, object], prefix: bool):  # type: ignore[no-untyped-d
               help="compare this scheduler with EEVDF; 'object' is csm with sensors off, loaded without the agent")
 @click.option("--part", "parts", multiple=True, metavar="NAME", callback=_names(dict(plan.PARTS), False),
               help=f"run this part: {', '.join(plan.PARTS)}")
+@click.option("--kernel", default="", metavar="PATH",
+              help="take the times on another kernel too, in columns of their own; 'patched': of `just kernel`")
 @click.option("--quick", is_flag=True, help="a quarter of the work; figures repeat less well")
 @click.option("--parallel", type=click.IntRange(1, 8), default=2, show_default=True, help="machines at a time")
 @click.option("--list", "listing", is_flag=True, help="print the names and end")
-def main(benchmarks: tuple[str, ...], schedulers: tuple[str, ...], parts: tuple[str, ...], quick: bool, parallel: int,
-         listing: bool) -> None:
+def main(benchmarks: tuple[str, ...], schedulers: tuple[str, ...], parts: tuple[str, ...], kernel: str, quick: bool,
+         parallel: int, listing: bool) -> None:
     """Measure what scheduling costs, in virtual machines whose time counts instructions.
 
     Compares EEVDF, the kernel's examples scx_simple and scx_flatcg, an empty sched_ext scheduler, and csm. A whole run
@@ -132,7 +155,7 @@ def main(benchmarks: tuple[str, ...], schedulers: tuple[str, ...], parts: tuple[
         for kind, names in (("benchmarks", plan.BENCHMARKS), ("schedulers", plan.SCHEDULERS), ("parts", plan.PARTS)):
             click.echo(f"{kind}: {' '.join(names)}")
         return
-    choice = _Choice(schedulers, benchmarks, parts, quick)
+    choice = _Choice(schedulers, benchmarks, parts, quick, kernel)
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         _bench(choice, parallel)
@@ -147,13 +170,10 @@ def _bench(choice: _Choice, parallel: int) -> None:
     bpf.ensure(made)
     schedulers = artefacts.ensure_schedulers(made)
     directories = [artefacts.ensure_programs(made), schedulers]
-    orders = {}
-    for name, part in plan.PARTS.items():
-        order = choice.order(part) if not choice.parts or name in choice.parts else None
-        if order is not None:
-            orders[name] = order
+    if choice.kernel == "patched":
+        patched.find(made)  # said now, and not when the first guests have run
     commit = checkout.commit()
-    heard = _run_all(orders, directories, parallel, Console(stderr=True))
+    heard = _run_all(choice.orders(), directories, parallel, Console(stderr=True))
     origin = {
         "commit": commit, "command": shlex.join(["just", "bench", *sys.argv[1:]]),
         "linux_source": artefacts.source_version(schedulers),

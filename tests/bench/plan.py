@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 
-__all__ = ["BASELINE", "BENCHMARKS", "INSN_KERNEL", "INSN_LOADS", "NS_PER_INSTRUCTION", "PARTS", "SCHEDULERS",
+__all__ = ["BASELINE", "BENCHMARKS", "INSN_KERNEL", "INSN_LOADS", "NS_PER_INSTRUCTION", "ON", "PARTS", "SCHEDULERS",
            "Benchmark", "Load", "Part", "Scheduler"]
 
 NS_PER_INSTRUCTION = 2
 BASELINE = "eevdf"
+ON = "@"  # between the name of a part or scheduler and the kernel, where it is not the image's
 
 _HOLD = ("python3", "-m", "tests.bench.hold")
 

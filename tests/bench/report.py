@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -22,12 +23,29 @@ def digest(heard: dict[str, list[Message]], origin: dict[str, str]) -> Results:
     """Return everything measured as one JSON object."""
     kernel = {message["kernel"] for messages in heard.values() for message in messages if "kernel" in message}
     results: Results = {**origin, "kernel": ", ".join(sorted(kernel))}
-    results["time"] = _compare(heard.get("time", []))
-    results["observations"] = _compare(heard.get("observations", []))
+    results["time"] = _compare_kernels("time", heard)
+    results["observations"] = _compare_kernels("observations", heard)
     results["instructions"] = _instructions(heard.get("instructions", []))
     results["goals"] = goals.judge(results)
     results["ended"] = [message for messages in heard.values() for message in messages if "ended" in message]
     return results
+
+
+def _compare_kernels(part: str, heard: dict[str, list[Message]]) -> Results:
+    """Compare the part's steps on the image's kernel, and beside them those on another one, with its own baseline."""
+    table: Results = {}
+    for name, messages in heard.items():
+        if name == part or name.startswith(part + plan.ON):
+            for bench, row in _compare(messages).items():
+                columns = {scheduler + name.removeprefix(part): got for scheduler, got in row["by"].items()}
+                table.setdefault(bench, {**row, "by": {}})["by"].update(columns)
+    return table
+
+
+def _title(name: str) -> str:
+    """Return the title of a column: the scheduler's, and the kernel where it is not the image's."""
+    scheduler, on, kernel = name.partition(plan.ON)
+    return plan.SCHEDULERS[scheduler].title + (f", kernel {Path(kernel).name}" if on else "")
 
 
 def _compare(messages: list[Message]) -> Results:
@@ -93,7 +111,7 @@ def _schedulers(part: Results) -> list[str]:
 def _times(title: str, part: Results) -> Table:
     """One row for each benchmark: the baseline's time, then ratios to the baseline; context switches below."""
     names = _schedulers(part)
-    table = _table(title, ["", "A–A", *(plan.SCHEDULERS[name].title for name in names)])
+    table = _table(title, ["", "A–A", *(_title(name) for name in names)])
     for row in part.values():
         table.add_row(row["title"], f"{row['spread']:.1%}", *(_cell(name, row["by"].get(name)) for name in names))
     return table
@@ -102,7 +120,7 @@ def _times(title: str, part: Results) -> Table:
 def _cell(name: str, got: dict[str, float] | None) -> str:
     if got is None:
         return ""
-    words = [_ns(got["value"])] + ([] if name == plan.BASELINE else [f"×{got['ratio']:.3f}"])
+    words = [_ns(got["value"])] + ([] if name.partition(plan.ON)[0] == plan.BASELINE else [f"×{got['ratio']:.3f}"])
     if "p99" in got:
         words.append(f"p99 {_ns(got['p99'])}")
     switches = got["switches"]
@@ -111,9 +129,9 @@ def _cell(name: str, got: dict[str, float] | None) -> str:
 
 def _costs(part: Results) -> Table:
     """One row for each benchmark: the additional time of each sensor."""
-    names = [name for name in _schedulers(part) if name != plan.BASELINE]
+    names = [name for name in _schedulers(part) if name.partition(plan.ON)[0] != plan.BASELINE]
     table = _table("What each observation costs, under EEVDF",
-                   ["", "A–A", "without", *(plan.SCHEDULERS[name].title for name in names)])
+                   ["", "A–A", "without", *(_title(name) for name in names)])
     for row in part.values():
         cells = []
         for got in (row["by"].get(name) for name in names):
