@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.kselftest import ktap
-from tests.kselftest.node import ENDLESS, Recorder, job, loaded, mismatches, spawned
+from tests.kselftest.node import ENDLESS, Recorder, job, loaded, spawned
+from tests.kselftest.queue_keys import expect_in_order
 
 _TRACING = Path("/sys/kernel/tracing")
 _LEVEL = re.compile(r"sock_queue_level: sk=(\S+) .* queue=rcv level=(\d+)")
@@ -57,8 +58,7 @@ def _decides_right_with(function: str) -> None:
         calls = _calls(profile)
     ktap.note(f"{calls} calls, {len(recorder.decisions)} decisions")
     assert calls > 0, f"{function}() is there and was not called in {len(recorder.decisions)} decisions"
-    wrong = mismatches(recorder.decisions)
-    assert not wrong, f"{len(wrong)} decisions differ from the reference, the first: {wrong[0]}"
+    expect_in_order(recorder.decisions)
 
 
 def the_tail_is_asked_of_the_kernel() -> None:

@@ -51,7 +51,8 @@ def _disorders(decisions: list[dict[str, Any]]) -> list[str]:
     return found + chain.ran_early
 
 
-def _expect_in_order(decisions: list[dict[str, Any]]) -> None:
+def expect_in_order(decisions: list[dict[str, Any]]) -> None:
+    """Fail unless decisions are the reference's, and the queue of CPU 0 is always as the decision before left it."""
     wrong = mismatches(decisions)
     assert not wrong, f"{len(wrong)} decisions differ from the reference, the first: {wrong[0]}"
     wrong = _disorders(decisions)
@@ -76,7 +77,7 @@ def _order_survives(pairs: int, seconds: float) -> None:
         f"{len(recorder.decisions)} decisions, queues of up to {longest} tasks"
     )
     ktap.measured(stats["renumbers"] > 0, "no gap was opened, so the test shows nothing")
-    _expect_in_order(recorder.decisions)
+    expect_in_order(recorder.decisions)
 
 
 def order_survives_a_lack_of_keys() -> None:
@@ -119,7 +120,7 @@ def the_displaced_keeps_its_place() -> None:
     put_backs = sum(one["cause"] == PUT_BACK for one in recorder.decisions)
     ktap.note(f"{put_backs} put back, {stats['gaps']} gaps, {len(recorder.decisions)} decisions")
     ktap.measured(put_backs > 10, f"the running task was displaced {put_backs} times only")
-    _expect_in_order(recorder.decisions)
+    expect_in_order(recorder.decisions)
     ktap.expect(stats["gaps"], 0, "gaps between keys 2^32 apart that ran out")
 
 
