@@ -23,7 +23,8 @@ def run_in(rootfs: Path, argv: Sequence[str], what: str, binds: Mapping[str, Pat
     Binds are guest directory to host directory; the guest directory must exist in rootfs. The command runs in a mount
     namespace of its own (and a user namespace when not root), so nothing stays mounted and no privilege is needed.
     """
-    script = ["set -e", f"root={shlex.quote(str(rootfs))}", "mount --rbind /dev $root/dev"]
+    script = ["set -e", f"root={shlex.quote(str(rootfs))}", "mount --rbind /dev $root/dev",
+              "mount --rbind /proc $root/proc"]  # the kernel's objtool asks for its own limits there
     for inside, outside in (binds or {}).items():
         script.append(f"mount --bind {shlex.quote(str(outside))} $root{shlex.quote(inside)}")
     script.append(f"exec chroot $root {shlex.join(argv)}")
