@@ -110,7 +110,7 @@ __noinline int come_back(struct task_struct *p __arg_trusted, struct task_ctx *t
 		record_begin(cpu, 0);
 	w = prepare(p, tctx, cpu, cause, k, false);
 	w->moves = 1;
-	plan = find_place(p, tctx, tail_of(cpu), cpu, cause);
+	plan = find_place(p, tctx, cpu, cause);
 	if (cause != CAUSE_EXPIRE && w->head)
 		preempt = displace_running(p, tctx, cpu, plan != PLAN_TOP);
 	note_key(rq, w->tid, w->key);

@@ -86,8 +86,8 @@ static __always_inline enum insert_plan make_plan(struct task_struct *p, struct 
 }
 
 /* insert_RQ: where does the task go whose values prepare() has taken? The key is w->key. */
-static __always_inline enum insert_plan find_place(struct task_struct *p, struct task_ctx *tctx,
-						   struct task_struct *tail, s32 cpu, u32 cause)
+static __always_inline enum insert_plan find_place(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
+						   u32 cause)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
@@ -99,7 +99,7 @@ static __always_inline enum insert_plan find_place(struct task_struct *p, struct
 		place_head(rq, w, cpu);
 	} else if (cause == CAUSE_CREDIT && !credit_walks(k->rule)) {
 		place_credit(rq, w, cpu);
-	} else if (plan == PLAN_TAIL || stays_behind_tail(tail, cpu)) {
+	} else if (plan == PLAN_TAIL || stays_behind_tail(cpu)) {
 		place_tail(rq, w);
 	} else if (!scx_bpf_dsq_peek(cpu)) {
 		place_tail(rq, w);
@@ -121,7 +121,6 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
-	struct task_struct *tail = tail_of(cpu);
 	struct placing *w;
 	enum insert_plan plan;
 	bool preempt = false;
@@ -129,14 +128,12 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (k->trace)
 		record_begin(cpu, 0);
 	w = prepare(p, tctx, cpu, cause, k, false);
-	plan = find_place(p, tctx, tail, cpu, cause);
+	plan = find_place(p, tctx, cpu, cause);
 	if (cause != CAUSE_EXPIRE && (w->head || (cause == CAUSE_CREDIT && !credit_walks(k->rule))))
 		preempt = displace_running(p, tctx, cpu, plan != PLAN_TOP);
 
 	note_key(rq, w->tid, w->key);
-	if (tail && rq->tail_tid == w->tid)
-		insert_beside(p, tail, rq, cpu, turn_of(p, tctx, k), w->key, enq_flags);
-	else if (w->near_tid)
+	if (w->near_tid)
 		insert_behind(p, w->near_tid, rq, cpu, turn_of(p, tctx, k), w->key, enq_flags);
 	else
 		insert(p, rq, cpu, turn_of(p, tctx, k), w->key, enq_flags);
@@ -154,7 +151,7 @@ static __always_inline bool walks_to_head(struct task_struct *prev, struct task_
 	struct rq_ctx *rq = rq_of(cpu);
 	struct placing *w = &rq->w;
 
-	if (stays_behind_tail(tail_of(cpu), cpu)) {
+	if (stays_behind_tail(cpu)) {
 		/* it is enqueued next, under this rq lock: no need to ask again */
 		if (!k->trace) {
 			rq->behind_tid = prev->pid;

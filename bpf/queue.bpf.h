@@ -155,38 +155,29 @@ static __always_inline bool stays_behind_task(struct task_struct *q, struct rq_c
 	return !may_pass(&w->env, &w->other, &w->h);
 }
 
-__noinline bool stays_behind_remembered(s32 cpu)
-{
-	struct rq_ctx *rq = rq_of(cpu);
-	struct task_struct *q = queued_under(rq->tail_tid, rq->tail_key, cpu);
-	bool stays;
-
-	if (!q)
-		return false;
-	stays = stays_behind_task(q, rq);
-	bpf_task_release(q);
-	return stays;
-}
-
-/* The tail, if the kernel can say which task it is. */
-static __always_inline struct task_struct *tail_of(s32 cpu)
-{
-	return bpf_ksym_exists(scx_bpf_dsq_peek_tail) ? scx_bpf_dsq_peek_tail(cpu) : NULL;
-}
-
 /*
- * Most insertions overtake nobody: ask h's own claim and the tail alone, which
- * is @tail where the kernel says it, before starting a walk.
+ * Most insertions overtake nobody: ask h's own claim and the tail alone before
+ * starting a walk. The tail that we remember may have left; the kernel knows which
+ * task it is now, if it has the function, and else the walk begins there.
  */
-static __always_inline bool stays_behind_tail(struct task_struct *tail, s32 cpu)
+__noinline bool stays_behind_tail(s32 cpu)
 {
 	struct rq_ctx *rq = rq_of(cpu);
+	struct task_struct *q;
+	bool stays;
 
 	if (passes_nobody(&rq->w.env, &rq->w.h))
 		return true;
-	if (bpf_ksym_exists(scx_bpf_dsq_peek_tail))
-		return tail && stays_behind_task(tail, rq);
-	return stays_behind_remembered(cpu);
+	q = queued_under(rq->tail_tid, rq->tail_key, cpu);
+	if (q) {
+		stays = stays_behind_task(q, rq);
+		bpf_task_release(q);
+		return stays;
+	}
+	if (!bpf_ksym_exists(scx_bpf_dsq_peek_tail))
+		return false;
+	q = scx_bpf_dsq_peek_tail(cpu);
+	return q && stays_behind_task(q, rq);
 }
 
 #define LOOKS	64	/* tasks looked at for messages in one dispatch */

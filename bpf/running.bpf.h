@@ -83,21 +83,13 @@ static __always_inline void wake_idle_cpu(const struct task_struct *p, struct rq
 		scx_bpf_kick_cpu(idle, 0);
 }
 
-/* Insert p under its key. A queued task that has its place beside p saves the kernel the search. */
-static __always_inline void insert_beside(struct task_struct *p, struct task_struct *near, struct rq_ctx *rq,
-					  s32 cpu, u64 slice, u64 key, u64 enq_flags)
+static __always_inline void insert_args(struct scx_bpf_dsq_insert_vtime_args *args, struct rq_ctx *rq, s32 cpu,
+					u64 slice, u64 key, u64 enq_flags)
 {
-	struct scx_bpf_dsq_insert_vtime_args args = {
-		.dsq_id = cpu,
-		.slice = slice,
-		.vtime = key,
-		.enq_flags = enq_flags,
-	};
-
-	if (bpf_ksym_exists(scx_bpf_dsq_insert_vtime_beside) && near)
-		scx_bpf_dsq_insert_vtime_beside(p, near, &args);
-	else
-		__scx_bpf_dsq_insert_vtime(p, &args);
+	args->dsq_id = cpu;
+	args->slice = slice;
+	args->vtime = key;
+	args->enq_flags = enq_flags;
 	rq->ordered = 1;
 	mark_busy(rq);
 }
@@ -105,16 +97,24 @@ static __always_inline void insert_beside(struct task_struct *p, struct task_str
 static __always_inline void insert(struct task_struct *p, struct rq_ctx *rq, s32 cpu, u64 slice,
 				   u64 key, u64 enq_flags)
 {
-	insert_beside(p, NULL, rq, cpu, slice, key, enq_flags);
+	struct scx_bpf_dsq_insert_vtime_args args;
+
+	insert_args(&args, rq, cpu, slice, key, enq_flags);
+	__scx_bpf_dsq_insert_vtime(p, &args);
 }
 
-/* Insert p right behind the queued task @tid, whose key it has. */
+/* Insert p right behind the queued task @tid, whose key it has: of kernels that can do this. */
 static __always_inline void insert_behind(struct task_struct *p, u32 tid, struct rq_ctx *rq, s32 cpu,
 					  u64 slice, u64 key, u64 enq_flags)
 {
 	struct task_struct *near = bpf_task_from_pid(tid);
+	struct scx_bpf_dsq_insert_vtime_args args;
 
-	insert_beside(p, near, rq, cpu, slice, key, enq_flags);
+	insert_args(&args, rq, cpu, slice, key, enq_flags);
+	if (near && bpf_ksym_exists(scx_bpf_dsq_insert_vtime_beside))
+		scx_bpf_dsq_insert_vtime_beside(p, near, &args);
+	else
+		__scx_bpf_dsq_insert_vtime(p, &args);
 	if (near)
 		bpf_task_release(near);
 }
