@@ -13,10 +13,14 @@ Turns are counted by the clock: a turn ends when its length divides the seconds 
 the jobs that ran go behind: their `behind` is that moment. The order is by `behind`, then by arrival. A job that comes
 counts as gone behind at the last end of a turn, so it is behind those that waited longer, and before none that came
 earlier. A job that began to run late in a turn stays for the next: it keeps its memory for at least KEPT of a turn.
+
+A clock may be wrong for a while, and what it told stays in the facts. A time more than SKEW ahead is of such a clock:
+else a job that began then would never have had its turn, and a job that went behind would stay there until that day.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,9 +28,10 @@ from typing import Final
 from ctl.contract import JobFacts, NodeFacts
 from ctl.jobs.fit import Demand
 
-__all__ = ["KEPT", "Known", "had_their_turn", "last_end", "merge"]
+__all__ = ["KEPT", "SKEW", "Known", "had_their_turn", "last_end", "merge"]
 
 KEPT: Final = 0.75  # of a turn
+SKEW: Final = 60.0  # seconds that clocks may be apart; farther apart nodes do not hear each other (cluster/wire.py)
 _LAST: Final = 1 << 62  # jobs without a number come last
 
 
@@ -62,8 +67,11 @@ class Known:
         return Demand(self.jid, self.needs, self.runs, self.passed, self.now)
 
 
-def merge(nodes: Mapping[str, NodeFacts], behind: Mapping[str, float]) -> list[Known]:
-    """The jobs in their order. `behind`: when jobs went behind, where their nodes' facts do not say it yet.
+def merge(
+    nodes: Mapping[str, NodeFacts], behind: Mapping[str, float], at: float = math.inf, end: float = 0.0
+) -> list[Known]:
+    """The jobs in their order. `behind`: when jobs went behind, where their nodes' facts do not say it yet; `at`: now;
+    `end`: when the last turn ended.
 
     >>> one = NodeFacts(60, 30.0, (JobFacts("a", 40, arrival=7), JobFacts("b", 5, arrival=9)))
     >>> two = NodeFacts(60, 30.0, (JobFacts("b", 20, arrival=3),))
@@ -76,6 +84,8 @@ def merge(nodes: Mapping[str, NodeFacts], behind: Mapping[str, float]) -> list[K
             jobs.setdefault(fact.jid, Known(fact.jid)).add(node, place, fact)
     for job in jobs.values():
         job.behind = max(job.behind, behind.get(job.jid, 0.0))
+        job.behind = job.behind if job.behind <= at + SKEW else end
+        job.since = job.since if job.since <= at + SKEW else 0.0
     return sorted(jobs.values(), key=lambda job: (job.behind, job.arrival, job.place, job.jid))
 
 

@@ -142,6 +142,8 @@ class Queue:
 
     def decide(self, at: float) -> list[tuple[str, str]]:
         """Apply the rule to what is known, and count who was passed; the jobs to be stopped, with reasons."""
+        for one in self._own.values():
+            one.lease = one.lease and min(one.lease, at + LEASE)  # the clock may have been set back
         for jid in [jid for jid, one in self._own.items() if one.lease is not None and _is_over(one, at)]:
             del self._own[jid]
         self._put_in_order(at)
@@ -304,8 +306,11 @@ class Queue:
     def _put_in_order(self, at: float) -> None:
         """Put the facts together; at the end of a turn, those that had it go behind."""
         length = self._turn()
-        self._order = merge(self._all(), self._behind)
-        end, waited = last_end(at, length), any(job.jid in self._waits for job in self._order)
+        end = last_end(at, length)
+        if self._end > at:  # the clock was set back: the others do not hear of that turn
+            self._end, self._behind = end, {}
+        self._order = merge(self._all(), self._behind, at, end)
+        waited = any(job.jid in self._waits for job in self._order)
         if end > self._end:
             self._end = end
             for jid in self._waits.keys() & self._own.keys():
@@ -315,7 +320,7 @@ class Queue:
             if had:
                 self.turns += 1
                 self._behind = dict.fromkeys(had, end)
-            self._order = merge(self._all(), self._behind)
+            self._order = merge(self._all(), self._behind, at, end)
         if at > self._end + _SETTLED:
             self._behind = {}
 

@@ -258,3 +258,33 @@ def test_who_waits_is_told_where_there_would_be_memory() -> None:
     assert queue.why("b") == "needs 40 MiB on n1, 20 are free; after a, x; n2 has 60 MiB free"
     assert stopped(queue, 1, 60, a=40, b=70) == ["b"]
     assert queue.why("b") == "needs 70 MiB on n1, 20 are free; after a, x"
+
+
+def turns(queue: Queue, begin: float, count: int) -> list[list[str]]:
+    """Who is stopped in so many turns of 30 s; two jobs of which one fits."""
+    return [stopped(queue, begin + 30 * turn, 60, 30, a=40, b=40) for turn in range(count)]
+
+
+def test_turns_go_on_when_a_clock_was_ahead_for_a_while() -> None:
+    """The turn that ended then, and jobs that began to run or went behind then, are in the future for a day."""
+    queue = Queue()
+    assert turns(queue, 0, 3) == [["b"], ["a"], ["b"]]
+    assert turns(queue, 86400, 2) == [["a"], ["b"]]
+    assert turns(queue, 90, 4) in ([["a"], ["b"]] * 2, [["b"], ["a"]] * 2)
+
+
+def test_a_turn_that_the_others_do_not_know_of_is_forgotten_when_the_clock_is_set_back() -> None:
+    queue = Queue("n1")
+    facts = JobFacts("a", 40 * MB, 1, runs=True), JobFacts("b", 40 * MB, 2)
+    queue.hear({"n2": NodeFacts(60 * MB, 30.0, facts)})
+    assert [stopped(queue, at, 60, 30, b=40) for at in (5, 31)] == [["b"], []], "its clock is 30 s ahead"
+    assert stopped(queue, 1, 60, 30, b=40) == ["b"], "as on n2"
+
+
+def test_who_asked_before_the_clock_was_set_back_is_forgotten_as_soon_as_ever() -> None:
+    queue = Queue()
+    ask(queue, "a", "eve", 86400)
+    assert states(queue) == {"a": "runs"}
+    queue.decide(10)
+    queue.decide(10 + LEASE + 1)
+    assert states(queue) == {}
