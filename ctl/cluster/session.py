@@ -89,6 +89,7 @@ class Session:
         task = asyncio.create_task(guarded())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _task: work.close())  # it may have been cancelled before it began
 
     async def send(self, event: Event) -> bool:
         """Send an event; False if the connection has ended."""
