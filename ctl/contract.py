@@ -21,6 +21,7 @@ from typing import Any, NotRequired, Protocol, TypedDict
 
 __all__ = [
     "Cluster",
+    "ClusterNode",
     "Cpu",
     "Decision",
     "Event",
@@ -37,6 +38,7 @@ __all__ = [
     "Overload",
     "Peers",
     "Queue",
+    "QueuedJob",
     "Render",
     "RuleRate",
     "Sizes",
@@ -335,20 +337,46 @@ class Event(TypedDict):
     text: str  # one sentence
 
 
+class ClusterNode(TypedDict):
+    """A node of the cluster; None: it has told no sizes."""
+
+    jobs: int  # of this node's jobs, those that it holds, too
+    speed: float | None  # in the unit nodes measure theirs in
+    memory: int | None  # bytes
+    share_l: float | None
+
+
 class Cluster(TypedDict):
     """The cluster that this node is in."""
 
+    node: str  # this node's name in it
     broker: str  # host and port; empty: not connected
-    nodes: dict[str, int]  # every known node, and how many of this node's jobs it holds, too
+    nodes: dict[str, ClusterNode]  # every known node
+    holders: dict[str, list[str]]  # this node's jobs, and the other nodes that hold each
+
+
+class QueuedJob(TypedDict):
+    """One job of the queue."""
+
+    jid: str
+    state: str  # "runs", "waits" (not begun yet) or "stopped" (begun, and pushed out of memory)
+    need: int  # bytes on this node: declared, else estimated, or what it had so far if that is more
+    needs: dict[str, int]  # bytes, by node
+    declared: int | None  # bytes, by its owner; 0: not declared; None: another node's job
+    estimated: int | None  # bytes, by history, Slurm or the program; 0: unknown; None: another node's job
+    passed: int  # jobs that began while it waited
+    why: str  # why it does not run
 
 
 class Queue(TypedDict):
-    """The queue of jobs under policy `fit`."""
+    """The queue of jobs under policy `fit`: the answer of `queue`."""
 
     room: int  # bytes, for jobs on this node
+    rooms: dict[str, int]  # bytes, by node, this one among them
+    loads: dict[str, dict[str, float]]  # the fields of Load, by node
     turn_left_s: float | None  # None: nobody waits, or there are no turns
-    runs: list[str]  # JIDs, in their order
-    waits: list[tuple[str, str]]  # JID and reason
+    turns: int  # that ended
+    jobs: list[QueuedJob]  # in the order of all nodes
 
 
 class View(TypedDict):

@@ -213,17 +213,24 @@ def _duration(seconds: float) -> str:
 @click.command()
 @click.option("--interval", "-i", type=float, metavar="S", help="seconds between two frames [default: 1]")
 @click.option("--count", "-n", type=int, metavar="N", help="print N frames as text and end")
+@click.option("--once", is_flag=True, help="print one frame as text and end")
+@click.option("--page", "-p", default="overview", metavar="NAME", help="begin with this page: overview, queue or nodes")
 @JSON
-def top(interval: float | None, count: int | None, as_json: bool) -> None:
+def top(interval: float | None, count: int | None, once: bool, page: str, as_json: bool) -> None:
     """Show the ready queues, jobs and overload, live; q quits.
 
-    Without a terminal, prints one frame as text, or --count frames.
+    Pages: overview, the node with its ready queues; queue, policy fit's queue of jobs with what each needs and why it
+    waits; nodes, the cluster. Keys 1, 2, 3 and tab turn pages, p stops the picture and q ends. Without a terminal,
+    prints one frame as text, or --count frames.
 
     \b
     Examples:
       ctl top
+      ctl top --once --page queue
       ctl top --count 3 --interval 0.5 > frames.txt
     """
     from ctl.monitor.top import run
 
-    run(interval=interval, count=count, as_json=as_json)
+    if once and count not in (None, 1):
+        raise CoschedError("--once and --count exclude each other", USAGE)
+    run(interval=interval, count=1 if once else count, page=page, as_json=as_json)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ctl.contract import JobFacts, Load, NodeFacts, Wish
@@ -248,7 +248,14 @@ class Queue:
             }
             jobs.append(row)
         left = end - at if end is not None and self._waits else None
-        return {"room": self._room, "rooms": self._rooms(), "turn_left_s": left, "turns": self.turns, "jobs": jobs}
+        return {
+            "room": self._room,
+            "rooms": self._rooms(),
+            "loads": self._loads(),
+            "turn_left_s": left,
+            "turns": self.turns,
+            "jobs": jobs,
+        }
 
     def history(self) -> list[dict[str, Any]]:
         """What jobs needed so far, for people."""
@@ -298,6 +305,9 @@ class Queue:
 
     def _rooms(self) -> dict[str, int]:
         return {self._node: self._room} | {node: facts.room for node, facts in self._others.items()}
+
+    def _loads(self) -> dict[str, dict[str, float]]:
+        return {node: asdict(facts.load) for node, facts in self._all().items()}
 
     def _turn(self) -> float:
         """The length of a turn: the longest that a node wants."""

@@ -1,42 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The dashboard's frame: a View and its recent history drawn as lines of exact width.
 
-Top to bottom: title, memory, swap, mode, cluster | one ready queue per CPU | jobs | rules and events | trends | keys.
-`frame()` divides the height: queues first, then jobs, then events, then trends where the terminal is tall.
+Top to bottom: a title, one of the PAGES, the keys.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from ctl.contract import View
-from ctl.monitor.nodes import nodes
-from ctl.monitor.pen import LIMIT, LOCAL, QUIET, WARN, History, Pen
-from ctl.monitor.queues import queues
-from ctl.monitor.tables import jobs, rules_and_events, trends
-from ctl.monitor.text import (
-    UNICODE,
-    Glyphs,
-    clean,
-    duration,
-    fit,
-    flow,
-    level,
-    line,
-    number,
-    of,
-    percent,
-    share_bar,
-    size,
-    spark,
-)
+from ctl.monitor.job_queue import job_queue
+from ctl.monitor.nodes import cluster
+from ctl.monitor.overview import overview
+from ctl.monitor.palette import LIMIT, QUIET, WARN
+from ctl.monitor.pen import History, Pen
+from ctl.monitor.text import UNICODE, Glyphs, clean, duration, fit, flow, line
 
-__all__ = ["History", "frame"]
+__all__ = ["PAGES", "History", "Page", "frame"]
 
-_MODE_STYLES = ("cyan", "magenta", "yellow")
+
+class Page(NamedTuple):
+    """A page of the dashboard; its key is its place in PAGES, from 1."""
+
+    name: str
+    draw: Callable[[Pen, int], list[Text]]  # at most so many lines
+
+
+PAGES: Final = (Page("overview", overview), Page("queue", job_queue), Page("nodes", cluster))
 
 
 def frame(
@@ -45,20 +40,23 @@ def frame(
     width: int,
     height: int | None,
     *,
+    page: Page = PAGES[0],
     glyphs: Glyphs = UNICODE,
     note: str = "",
     keys: str = "",
 ) -> list[Text]:
     """Return the lines of one frame, each exactly `width` cells, at most `height` (None: as many as needed).
 
-    `note` is one sentence about the dashboard itself (paused, agent silent), `keys` the keys that work.
+    `note` is one sentence about the dashboard itself (paused, agent silent), `keys` the keys that work beside those of
+    the pages; without keys there is no line of them.
     """
     pen = Pen(view, history, max(1, width), glyphs, height is not None)
     room = height if height is not None else 100000
-    top = [_title(pen), *_status(pen), *nodes(pen)][: max(1, room - 3)]
-    foot = [_footer(pen, note, keys)] if (note or keys) and room > 1 else []
-    body = _body(pen, room - len(top) - len(foot))
-    lines = [*top, *body, *foot][:room]
+    foot = [_footer(pen, page, note, keys)] if (note or keys) and room > 1 else []
+    body = page.draw(pen, max(0, room - 1 - len(foot)))
+    if pen.steady:
+        body += [line(pen.width, [])] * (room - 1 - len(foot) - len(body))
+    lines = [_title(pen), *body, *foot][:room]
     for text in lines:
         text.truncate(pen.width, overflow="crop", pad=True)
         text.stylize_before(text.style)  # Text.render() leaves out the style of a text without spans
@@ -66,45 +64,6 @@ def frame(
             continue
         text.plain = "".join(c if c.isascii() else glyphs.more * cell_len(c) for c in text.plain)
     return lines
-
-
-def _body(pen: Pen, room: int) -> list[Text]:
-    """Divide the room between queues, jobs, rules with events, and trends."""
-    if room <= 0:
-        return []
-    job_lines, lower = jobs(pen), rules_and_events(pen, 1 + max(3, len(pen.view["events"])))
-    few = 1 + min(3, max(1, len(pen.view["jobs"])))
-    low = min(len(lower), 1 + max(3, min(6, len(pen.view["rules"]))))
-    spare = room - few - low
-    if spare < 4:  # a very low terminal: queues, then whatever fits
-        low = max(0, min(low, room - few - 4)) if room - few >= 6 else 0
-        few = few if room - few - low >= 3 else 0
-        spare = room - few - low
-    airy = spare >= (12 if len(pen.view["cpus"]) <= 8 else 24)
-    gaps = 3 if airy else 0
-    queue_lines = queues(pen, spare - gaps)
-    left = spare - gaps - len(queue_lines)
-    more_jobs = min(left, len(job_lines) - few) if few else 0
-    left -= more_jobs
-    trend = trends(pen) if left >= 8 and pen.steady else []
-    left -= len(trend) + bool(trend)
-    more_events = min(left, len(lower) - low) if low else 0
-    left -= more_events
-    blank = [line(pen.width, [])]
-    sections = [queue_lines, job_lines[: few + more_jobs], lower[: low + more_events], trend]
-    if few and len(job_lines) > few + more_jobs:
-        hidden = len(job_lines) - few - more_jobs + 1
-        sections[1][-1] = line(pen.width, [Text(f"{pen.glyphs.more} {hidden} more jobs", QUIET)])
-    lines: list[Text] = []
-    for section in sections:
-        if section:
-            lines += (blank if airy and lines else []) + section
-    if airy:
-        lines = blank + lines
-    return (lines + blank * (room - len(lines)))[:room] if pen.steady else lines
-
-
-# Title and status
 
 
 def _title(pen: Pen) -> Text:
@@ -157,77 +116,12 @@ def _knob(pen: Pen, name: str, label: str, unit: str = "") -> str:
     return clean(f"{label} {value:g}{unit}" if isinstance(value, (int, float)) else f"{label} {value}{unit}")
 
 
-def _status(pen: Pen) -> list[Text]:
-    """Memory, swap, the verdict on overload, and the modes of the insertions."""
-    memory, overload, none, width = pen.view["memory"], pen.view["overload"], pen.glyphs.none, pen.width
-    bar = max(8, min(40, width // 6))
-    needed = f" {of(memory['mem'], memory['m'], none):<19} "
-    first: list[Text | str] = [_label("memory"), level(memory["mem"], memory["m"], bar, pen.glyphs), needed, _psi(pen)]
-    swapins = memory["swapins_s"]
-    second: list[Text | str] = [
-        _label("swap"),
-        level(memory["swap_used"], memory["swap_total"], bar, pen.glyphs),
-        f" {of(memory['swap_used'], memory['swap_total'], none):<19} ",
-        Text("swap-ins ", QUIET),
-        Text(f"{number(swapins, none)}/s".ljust(7), WARN if swapins else ""),
-    ]
-    free = width - sum(cell_len(str(piece)) for piece in second) - 2
-    second += ["  ", Text(spark(pen.history.swapins, min(40, free), pen.glyphs), WARN)]
-    verdict = Text("OVERLOADED", LIMIT) if overload["verdict"] else Text("no", LOCAL)
-    by = clean(": ".join(part for part in (overload["mode"], overload["why"]) if part))
-    third: list[Text | str] = [_label("overload"), verdict, Text(f"  {by}", QUIET)]
-    return [line(width, first), line(width, second), line(width, third), *_queue(pen), _mode(pen, bar)]
-
-
-def _queue(pen: Pen) -> list[Text]:
-    """Policy fit: the room for jobs, how many run, and why the first of those that wait does."""
-    queue = pen.view.get("queue")
-    if queue is None:
-        return []
-    pieces: list[Text | str] = [_label("queue"), f"room {size(queue['room'])}, {len(queue['runs'])} run"]
-    if queue["waits"]:
-        jid, why = queue["waits"][0]
-        others = len(queue["waits"]) - 1
-        who = f"{clean(jid)} and {others} more wait" if others else f"{clean(jid)} waits"
-        turn = "" if queue["turn_left_s"] is None else f", first in {duration(queue['turn_left_s'])}"
-        pieces += [Text(f", {who}{turn}", WARN), Text(f"  {clean(why)}", QUIET)]
-    return [line(pen.width, pieces)]
-
-
-def _label(name: str) -> Text:
-    return Text(f"{name:<9}", QUIET)
-
-
-def _psi(pen: Pen) -> Text:
-    some, full = pen.view["memory"]["psi_some"], pen.view["memory"]["psi_full"]
-    if some is None:
-        return Text()
-    text = Text().append("stalled ", QUIET).append(f"{some:.0f} %", WARN if some >= 10 else "")
-    if full is not None and pen.width >= 72:
-        text.append(f" (all tasks {full:.0f} %)", QUIET)
-    return text
-
-
-def _mode(pen: Pen, bar: int) -> Text:
-    recent, span = pen.history.recent_modes(pen.view)
-    counts = [("predictive", recent["predictive"]), ("dynamic", recent["dynamic"]), ("CSM", recent["csm"])]
-    total = sum(max(0, n) for _, n in counts)
-    pieces: list[Text | str] = [
-        _label("mode"),
-        share_bar([(n, style) for (_, n), style in zip(counts, _MODE_STYLES, strict=True)], bar, pen.glyphs),
-        " ",
-    ]
-    for (name, n), style, shade in zip(counts, _MODE_STYLES, pen.glyphs.shades, strict=True):
-        share = percent(max(0, n) / total) if total else pen.glyphs.none
-        pieces.append(Text(f"{shade} ", style))
-        pieces.append(Text(f"{name} {share}  ", "bold" if total and n == max(c for _, c in counts) else ""))
-    pieces.append(Text(span if total else "nothing compared yet", QUIET))
-    return line(pen.width, pieces)
-
-
-def _footer(pen: Pen, note: str, keys: str) -> Text:
-    """The keys stay readable; a sentence too long for the rest of the line is cut."""
+def _footer(pen: Pen, page: Page, note: str, keys: str) -> Text:
+    """The pages on the left, this one in reverse, and the keys on the right; a note takes the place of the pages."""
     room = pen.width - (cell_len(keys) + 2 if keys else 0)
     if room < pen.width // 3:
         return line(pen.width, [Text(clean(note) or keys, LIMIT if note else QUIET)])
-    return line(pen.width, [Text(fit(clean(note), room, more=pen.glyphs.more), LIMIT)], Text(keys, QUIET))
+    if note:
+        return line(pen.width, [Text(fit(clean(note), room, more=pen.glyphs.more), LIMIT)], Text(keys, QUIET))
+    names = [(f" {key} {one.name} ", "reverse" if one is page else QUIET) for key, one in enumerate(PAGES, 1)]
+    return line(pen.width, [Text(name, style) for name, style in names], Text(keys, QUIET))

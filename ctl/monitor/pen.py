@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The drawing tools of all parts of the dashboard: the view, its history, width, glyphs, styles.
-
-Colours: green is a local task, cyan a parallel task, yellow an overtaken task or a cause of slowness, red a value at
-its limit. A word, a number or a letter repeats each colour's meaning.
-"""
+"""The drawing tools of all parts of the dashboard: the view, its history, width, glyphs."""
 
 from __future__ import annotations
 
@@ -13,10 +9,8 @@ from dataclasses import dataclass, field
 from ctl.contract import Cpu, Modes, Task, View
 from ctl.monitor.text import Glyphs
 
-__all__ = ["HEAD", "LIMIT", "LOCAL", "PARALLEL", "QUIET", "WARN", "History", "Pen", "listed"]
+__all__ = ["History", "Pen", "listed"]
 
-LOCAL, PARALLEL, WARN, LIMIT = "green", "cyan", "yellow", "bold red"
-HEAD, QUIET = "bold underline", "dim"
 MODE_WINDOW_S = 10.0  # modes are shown by their share of the last 10 s
 HISTORY = 600  # frames
 STEADY = 30  # frames for which a queue's list keeps the height it once needed

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from ctl.contract import View
-from ctl.monitor.panels import History
+from ctl.monitor.panels import PAGES, History, Page
 from ctl.monitor.text import UNICODE
 from ctl.monitor.top import KEYS, Frame
 
@@ -39,7 +39,7 @@ _THEME = TerminalTheme(
 )  # fmt: skip
 
 
-def svg(views: list[View], width: int, height: int, title: str = "ctl top") -> str:
+def svg(views: list[View], width: int, height: int, page: Page = PAGES[0], title: str = "ctl top") -> str:
     """Return the frame of the last view, `width` x `height` cells, as an SVG document."""
     history = History()
     for view in views:
@@ -52,7 +52,7 @@ def svg(views: list[View], width: int, height: int, title: str = "ctl top") -> s
         force_terminal=True,
         color_system="truecolor",
     )
-    console.print(Frame(views[-1], history, glyphs=UNICODE, keys=KEYS))
+    console.print(Frame(views[-1], history, glyphs=UNICODE, page=page, keys=KEYS))
     layout = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return console.export_svg(
         title=title, theme=_THEME, code_format=layout.replace("Fira Code", _FONT), font_aspect_ratio=0.602
@@ -64,7 +64,8 @@ def svg(views: list[View], width: int, height: int, title: str = "ctl top") -> s
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--size", default="112x32", show_default=True, help="Columns and lines of the terminal drawn.")
 @click.option("--frame", default=0, help="Which view to draw, counted from 1; 0: the newest overloaded one.")
-def main(recording: Path, target: Path, size: str, frame: int) -> None:
+@click.option("--page", type=click.Choice([page.name for page in PAGES]), default=PAGES[0].name, show_default=True)
+def main(recording: Path, target: Path, size: str, frame: int, page: str) -> None:
     """Draw RECORDING, views as `ctl top --json` wrote them, to TARGET.svg and TARGET.png."""
     cairosvg = importlib.import_module("cairosvg")  # only pictures need it, so nothing else has it installed
 
@@ -76,7 +77,8 @@ def main(recording: Path, target: Path, size: str, frame: int) -> None:
         raise click.UsageError(f"frame {frame} is out of range: the recording holds {len(views)} views")
     overloaded = [i for i, view in enumerate(views, 1) if view["overload"]["verdict"]]
     shown = frame or (overloaded or [len(views)])[-1]
-    document = svg(views[:shown], int(asked[1]), int(asked[2]))
+    drawn = next(one for one in PAGES if one.name == page)
+    document = svg(views[:shown], int(asked[1]), int(asked[2]), drawn)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_suffix(".svg").write_text(document)
     cairosvg.svg2png(bytestring=document.encode(), write_to=str(target.with_suffix(".png")))

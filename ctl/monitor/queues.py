@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from ctl.contract import Cpu, Task
-from ctl.monitor.pen import HEAD, LIMIT, LOCAL, PARALLEL, QUIET, WARN, Pen
+from ctl.monitor.palette import HEAD, LIMIT, LOCAL, PARALLEL, QUIET, WARN
+from ctl.monitor.pen import Pen
 from ctl.monitor.text import Column, beside, clean, fit, line, number, row
 
 __all__ = ["queues"]
@@ -127,7 +128,7 @@ def _de(pen: Pen, task: Task) -> tuple[str, str]:
 def _strips(pen: Pen, cpus: Sequence[Cpu], room: int) -> list[Text]:
     """Many CPUs: a letter per queued task, the longest queues where not all CPUs fit."""
     across = max(1, (pen.width + 2) // (_STRIP + 2))
-    legend = "READY QUEUES  > runs, then head first: l local, p parallel, capital at MNO"
+    legend = "READY QUEUES  > runs, then head first: l local, p parallel; capital: at MNO"
     header = Text(fit(legend, pen.width, more=pen.glyphs.more), HEAD)
     fitting = max(0, room - 1) * across
     note: list[Text] = []
@@ -170,4 +171,4 @@ def _letter(pen: Pen, task: Task) -> Text:
     limit = pen.limit(task)
     if limit is not None and task["de"] >= limit:
         return Text(letter.upper(), LIMIT)
-    return Text(letter, WARN if task["de"] > 0 else style)
+    return Text(letter, style)

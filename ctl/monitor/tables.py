@@ -6,30 +6,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from ctl.contract import Job
-from ctl.monitor.pen import HEAD, LIMIT, PARALLEL, QUIET, WARN, Pen
-from ctl.monitor.text import Column, beside, clean, fit, level, line, number, percent, row, size, spark
+from ctl.monitor.palette import HEAD, LIMIT, PARALLEL, QUIET, WARN
+from ctl.monitor.pen import Pen
+from ctl.monitor.text import Column, beside, clean, fit, level, line, number, percent, row, size, spark, wrapped
 
 __all__ = ["jobs", "rules_and_events", "trends"]
 
+_NAME = (9, 40)  # cells for the name of a job: at least, at most
+_GIVE_WAY = ("STATE", "OVERTAKEN", "OVERTOOK", "FAULTS/s", "SWAP")  # columns, for a long name or on a narrow terminal
+
 
 def jobs(pen: Pen) -> list[Text]:
-    spare = pen.width - 71
-    share = max(0, min(20, spare - 8))
-    columns = [
-        Column("JOB", max(8, min(24, 9 + max(0, spare) - share))),
-        Column("TASKS", 5, True),
-        Column("CPU", 6, True),
-        *([Column("", share)] if share >= 6 else []),
-        Column("FAULTS/s", 8, True),
-        Column("OVERTOOK", 8, True),
-        Column("OVERTAKEN", 9, True),
-        Column("MEMORY", 8, True),
-        Column("SWAP", 8, True),
-        *([Column("STATE", 7)] if spare >= 16 else []),
-    ]
+    columns = _job_columns(pen)
     lines = [row(columns, [(c.title, "") for c in columns], style=HEAD)]
     lines[0].append(" " * max(0, pen.width - lines[0].cell_len), HEAD)
     for job in pen.view["jobs"]:
@@ -39,17 +31,40 @@ def jobs(pen: Pen) -> list[Text]:
     return lines
 
 
+def _job_columns(pen: Pen) -> list[Column]:
+    """The columns that leave enough room for the longest name, most of all a bar where there is room for one."""
+    columns = [
+        Column("TASKS", 5, True),
+        Column("CPU", 6, True),
+        Column("FAULTS/s", 8, True),
+        Column("OVERTOOK", 8, True),
+        Column("OVERTAKEN", 9, True),
+        Column("MEMORY", 8, True),
+        Column("SWAP", 8, True),
+        Column("STATE", 7),
+    ]
+    least, most = _NAME
+    name = max([least, *(min(most, cell_len(job["jid"])) for job in pen.view["jobs"])])
+    for title in _GIVE_WAY:
+        if name + sum(column.width + 1 for column in columns) > pen.width:
+            columns = [column for column in columns if column.title != title]
+    spare = pen.width - name - sum(column.width + 1 for column in columns)
+    bar = min(20, spare - 9)
+    if bar >= 6:
+        columns.insert(2, Column("", bar))
+        spare -= bar + 1
+    return [Column("JOB", max(8, min(most, name + max(0, spare)))), *columns]
+
+
 def _job(pen: Pen, columns: Sequence[Column], job: Job) -> Text:
     none, frozen = pen.glyphs.none, bool(job.get("frozen"))
+    stop = frozen and "STATE" not in [column.title for column in columns]
     cpus = max(1, len(pen.view["cpus"]))
     faults = job["majflt_s"]
     values = {
         "JOB": (clean(job["jid"]), PARALLEL),
         "TASKS": (number(job["tasks"]), ""),
-        "CPU": (
-            "stop" if frozen and pen.width < 100 else percent(job["cpu_share"], none),
-            LIMIT if frozen else "",
-        ),
+        "CPU": ("stop", LIMIT) if stop else (percent(job["cpu_share"], none), ""),
         "": ("", ""),
         "FAULTS/s": (number(faults, none), WARN if faults else QUIET),
         "OVERTOOK": (number(job["overtakes_given"], none), ""),
@@ -98,7 +113,9 @@ def rules_and_events(pen: Pen, height: int) -> list[Text]:
     events = [Text(fit(title, width), HEAD)]
     for event in reversed(pen.view["events"]):
         stamp = time.strftime("%H:%M:%S", time.localtime(event["time"]))
-        events.append(line(width, [Text(stamp + " ", QUIET), clean(event["text"])]))
+        first, *more = wrapped(event["text"], width - 9)
+        events.append(line(width, [Text(stamp + " ", QUIET), first]))
+        events += [line(width, [" " * 9, text]) for text in more]
     if len(events) == 1:
         events.append(line(width, [Text("none", QUIET)]))
     if narrow:

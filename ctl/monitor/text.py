@@ -7,8 +7,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
+
+from ctl.monitor.palette import LIMIT, QUIET
 
 __all__ = [
     "ASCII",
@@ -29,6 +31,8 @@ __all__ = [
     "share_bar",
     "size",
     "spark",
+    "whole",
+    "wrapped",
 ]
 
 
@@ -131,20 +135,20 @@ def spark(values: Iterable[float | None], width: int, glyphs: Glyphs) -> str:
     return fit(drawn, width, right=True)
 
 
-def level(value: float | None, limit: float, width: int, glyphs: Glyphs, over: str = "red") -> Text:
+def level(value: float | None, limit: float, width: int, glyphs: Glyphs) -> Text:
     """Return a bar of value against limit; the part beyond the limit has another glyph behind a mark."""
     if width <= 0:
         return Text()
     if value is None or not math.isfinite(value) or limit <= 0:
-        return Text(glyphs.empty * width, "dim")
+        return Text(glyphs.empty * width, QUIET)
     top = max(value, limit)
     filled = round(min(max(0.0, value), limit) / top * width)
     if value <= limit:
         bar = Text(glyphs.full * filled)
-        return bar.append(glyphs.empty * (width - filled), "dim")
+        return bar.append(glyphs.empty * (width - filled), QUIET)
     filled = max(0, min(filled, width - 2))
     bar = Text(glyphs.full * filled).append(glyphs.mark, "bold")
-    return bar.append(glyphs.over * (width - filled - 1), over)
+    return bar.append(glyphs.over * (width - filled - 1), LIMIT)
 
 
 def share_bar(parts: Sequence[tuple[float, str]], width: int, glyphs: Glyphs) -> Text:
@@ -153,7 +157,7 @@ def share_bar(parts: Sequence[tuple[float, str]], width: int, glyphs: Glyphs) ->
     if width <= 0:
         return Text()
     if total <= 0:
-        return Text(glyphs.empty * width, "dim")
+        return Text(glyphs.empty * width, QUIET)
     bar, done, ends = Text(), 0, 0.0
     for (share, style), shade in zip(parts, glyphs.shades, strict=False):
         ends += max(0.0, share) / total * width
@@ -173,6 +177,35 @@ def line(width: int, left: Iterable[Text | str], right: Text | str = "") -> Text
         text.pad_right(width - text.cell_len - tail.cell_len)
         text.append_text(tail)
     text.truncate(max(0, width), overflow="ellipsis", pad=True)
+    return text
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return text in lines of at most `width` cells, broken between words, or inside a word that is longer than a line.
+
+    >>> wrapped("needs 48 MiB, 31 are free", 14)
+    ['needs 48 MiB,', '31 are free']
+    """
+    lines, room = [""], max(1, width)
+    for word in clean(text).split():
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
+            lines[-1] += " " + word
+            continue
+        first, *more = chop_cells(word, room) or [""]
+        lines += [first, *more]
+    return lines[1:] if len(lines) > 1 else lines
+
+
+def whole(width: int, pieces: Sequence[Text], more: str, gap: str = "  ") -> Text:
+    """Return the pieces that fit into width, in order, and the number of the others: "… 3 more"; always one."""
+    text = Text(no_wrap=True, end="")
+    for place, piece in enumerate(pieces):
+        left = len(pieces) - place - 1
+        note = f"{gap}{more} {left + 1} more"
+        needed = text.cell_len + (len(gap) if place else 0) + piece.cell_len + (cell_len(note) if left else 0)
+        if place and needed > width:
+            return text.append(note, QUIET)
+        text.append(gap if place else "").append_text(piece)
     return text
 
 

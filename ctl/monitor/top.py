@@ -27,7 +27,7 @@ from rich.text import Text
 
 from ctl.contract import View
 from ctl.errors import CoschedError
-from ctl.monitor.panels import History, frame
+from ctl.monitor.panels import PAGES, History, Page, frame
 from ctl.monitor.text import ASCII, UNICODE, Glyphs, duration
 from ctl.protocol import Client
 
@@ -37,7 +37,7 @@ INTERVAL_S = 1.0
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.1, 3600.0
 _PLAIN_WIDTH = 100  # cells, if the reader's width is unknown
 _SILENT_S = 3.0  # a later answer is reported
-KEYS = "q quit  p pause"
+KEYS = "tab next  p pause  q quit"
 
 Fetch = Callable[[], View]
 
@@ -57,8 +57,11 @@ def glyphs_for(console: Console) -> Glyphs:
 class Frame:
     """A frame as a rich renderable, never larger than the console."""
 
-    def __init__(self, view: View, history: History, *, glyphs: Glyphs, note: str = "", keys: str = "") -> None:
-        self._view, self._history, self._glyphs, self._note, self._keys = view, history, glyphs, note, keys
+    def __init__(
+        self, view: View, history: History, *, glyphs: Glyphs, page: Page = PAGES[0], note: str = "", keys: str = ""
+    ) -> None:
+        self._view, self._history, self._page = view, history, page
+        self._glyphs, self._note, self._keys = glyphs, note, keys
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = frame(
@@ -66,6 +69,7 @@ class Frame:
             self._history,
             options.max_width,
             options.size.height,  # options.height does not reach what a screen contains
+            page=self._page,
             glyphs=self._glyphs,
             note=self._note,
             keys=self._keys,
@@ -82,14 +86,18 @@ def run(
     interval: float | None = None,
     count: int | None = None,
     as_json: bool = False,
+    page: str = PAGES[0].name,
     console: Console | None = None,
 ) -> None:
     """Show the dashboard until q, or write frames.
 
     On a terminal: live, every `interval` seconds (default 1), or `count` plain frames. Elsewhere: one plain frame, or a
-    stream if interval or count is given. `as_json` writes each view as one line of JSON. Raises CoschedError if
-    interval or count is out of range, or if the agent does not answer the first time.
+    stream if interval or count is given. `as_json` writes each view as one line of JSON. `page` names one of PAGES.
+    Raises CoschedError if interval, count or page is out of range, or if the agent does not answer the first time.
     """
+    first = next((one for one in PAGES if one.name == page), None)
+    if first is None:
+        raise CoschedError(f"there is no page {page!r}: choose {', '.join(one.name for one in PAGES)}", 2)
     if interval is not None and not MIN_INTERVAL_S <= interval <= MAX_INTERVAL_S:
         raise CoschedError(f"interval {interval:g} s is out of range: {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g} s", 2)
     if count is not None and count < 1:
@@ -97,12 +105,12 @@ def run(
     out = console or Console(highlight=False)
     live = out.is_terminal and sys.stdin.isatty() and not out.is_dumb_terminal
     if live and not as_json and count is None:
-        _Live(fetch, out, interval or INTERVAL_S).run()
+        _Live(fetch, out, interval or INTERVAL_S, first).run()
         return
     if count is None and interval is None:
         count = 1
     try:
-        _stream(fetch, out, interval or INTERVAL_S, count, as_json)
+        _stream(fetch, out, interval or INTERVAL_S, count, None if as_json else first)
     except BrokenPipeError:  # the reader has closed the pipe
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -110,8 +118,8 @@ def run(
         return
 
 
-def _stream(fetch: Fetch, out: Console, interval: float, count: int | None, as_json: bool) -> None:
-    """Write frames one after the other; an error of the agent ends them."""
+def _stream(fetch: Fetch, out: Console, interval: float, count: int | None, page: Page | None) -> None:
+    """Write frames one after the other, or without a page views as JSON; an error of the agent ends them."""
     history, glyphs = History(), glyphs_for(out)
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else _PLAIN_WIDTH
     history.add(fetch())  # rates and recent shares need two looks
@@ -119,11 +127,11 @@ def _stream(fetch: Fetch, out: Console, interval: float, count: int | None, as_j
     shown, due = 0, time.monotonic()
     while True:
         view = fetch()
-        if as_json:
+        if page is None:
             out.file.write(json.dumps(view) + "\n")
         else:
             history.add(view)
-            for text in ([Text()] if shown else []) + frame(view, history, width, None, glyphs=glyphs):
+            for text in ([Text()] if shown else []) + frame(view, history, width, None, page=page, glyphs=glyphs):
                 text.rstrip()
                 out.print(text, end="\n", soft_wrap=True)
         out.file.flush()
@@ -181,11 +189,11 @@ class _Feed(threading.Thread):
 class _Live:
     """The dashboard on a terminal: alternate screen, keys, resizing, job control; gives the terminal back."""
 
-    def __init__(self, fetch: Fetch, console: Console, interval: float) -> None:
+    def __init__(self, fetch: Fetch, console: Console, interval: float, page: Page) -> None:
         self._first = fetch()  # the ordinary screen shows the error of a missing agent
         self._console, self._interval = console, interval
         self._glyphs, self._history = glyphs_for(console), History()
-        self._view, self._error, self._paused = self._first, "", False
+        self._view, self._error, self._paused, self._page = self._first, "", False, page
         self._in, self._out = os.pipe()
         os.set_blocking(self._out, False)
         self._feed = _Feed(fetch, interval, self._wake)
@@ -225,6 +233,10 @@ class _Live:
             return False
         if b"p" in typed.lower() or typed == b" ":
             self._paused = not self._paused
+        elif typed == b"\t":
+            self._page = PAGES[(PAGES.index(self._page) + 1) % len(PAGES)]
+        elif typed.isdigit() and 0 < int(typed) <= len(PAGES):
+            self._page = PAGES[int(typed) - 1]
         return True
 
     def _draw(self) -> None:
@@ -239,7 +251,8 @@ class _Live:
         keys = "q quit" if note.startswith("waiting") else KEYS
         if self._paused:
             keys = keys.replace("pause", "go on")
-        self._live.update(Frame(self._view, self._history, glyphs=self._glyphs, note=note, keys=keys), refresh=True)
+        shown = Frame(self._view, self._history, glyphs=self._glyphs, page=self._page, note=note, keys=keys)
+        self._live.update(shown, refresh=True)
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -91,7 +92,7 @@ class Report:
             "overload": self.overload(),
             "contract": contract_report(agent.contract, agent.settings, agent.jobs),
             "counters": {**counters, **agent.sensors.lost()},
-            "queue": self._queue(),
+            "queue": self._queue_in_short(),
             "sensors": {
                 "state": agent.sensors.state,
                 "reason": agent.sensors.reason,
@@ -156,16 +157,28 @@ class Report:
         if peers is None:
             return None
         known = peers.status()
-        nodes = {node["node"]: 0 for node in known["nodes"]}
-        for job in known["jobs"]:
-            for node in job["nodes"]:
-                nodes[node] = nodes.get(node, 0) + 1
-        return {"broker": known["broker"], "nodes": nodes}
+        holders = {job["jid"]: job["nodes"] for job in known["jobs"]}
+        sizes = {size["node"]: size for size in known["nodes"]}
+        nodes: dict[str, views.ClusterNode] = {}
+        for name in sorted({known["node"], *sizes, *itertools.chain(*holders.values())}):
+            size = sizes.get(name, {})
+            nodes[name] = {
+                "jobs": len(holders) if name == known["node"] else sum(name in held for held in holders.values()),
+                "speed": size.get("speed"),
+                "memory": size.get("memory"),
+                "share_l": size.get("share_l"),
+            }
+        return {"node": known["node"], "broker": known["broker"], "nodes": nodes, "holders": holders}
 
     def _queue(self) -> views.Queue | None:
         if not self._agent.settings.on("fit"):
             return None
-        now = self._agent.contract.fitting.report()
+        return cast("views.Queue", self._agent.contract.fitting.report())
+
+    def _queue_in_short(self) -> dict[str, Any] | None:
+        now = self._queue()
+        if now is None:
+            return None
         return {
             "room": now["room"],
             "turn_left_s": now["turn_left_s"],

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ctl.contract import Cpu, Job, Queue, View
+from ctl.contract import Cpu, Job, View
+from ctl.monitor.palette import LIMIT, QUIET, WARN
 from ctl.monitor.panels import History, frame
 from ctl.monitor.pen import MODE_WINDOW_S
 from ctl.monitor.text import ASCII, UNICODE, duration, fit, level, number, of, share_bar, size, spark
-from tests.unit.monitor.views import draw, job, many, queue_of, task, view
+from tests.unit.monitor.views import cluster, draw, fitted, job, jobs_queue, many, queue_of, task, view
 
 SIZES = [(80, 24), (120, 40), (200, 60), (40, 12), (20, 5), (1, 1)]
 
@@ -63,14 +64,14 @@ def test_a_local_user_and_what_it_means_for_jobs_are_shown() -> None:
 
 
 def test_the_queue_of_jobs_is_told_under_fit() -> None:
-    queue: Queue = {"room": 60 << 20, "turn_left_s": 12.4, "runs": ["a"], "waits": [("b", "needs 48 MiB, 31 are free")]}
     assert not any("room" in text for text in draw(view()))
-    wanted = "queue    room 60.0 MiB, 1 run, b waits, first in 12 s  needs 48 MiB, 31 are free"
-    assert wanted in "\n".join(draw(view(queue=queue), 100, 30))
-    queue["waits"].append(("c", ""))
-    assert "b and 1 more wait, first" in "\n".join(draw(view(queue=queue)))
-    queue |= {"waits": [], "turn_left_s": None}
-    assert "room 60.0 MiB, 1 run  " in "\n".join(draw(view(queue=queue)))
+    waits = fitted("b", "waits", why="needs 48 MiB, 31 are free")
+    wanted = "queue    room 60.0 MiB, 1 run  1 wait, first in 12 s  b: needs 48 MiB, 31 are free"
+    assert wanted in "\n".join(draw(view(queue=jobs_queue(fitted("a"), waits)), 100, 30))
+    more = jobs_queue(fitted("a"), waits, fitted("c", "stopped"))
+    assert "2 wait, first in 12 s" in "\n".join(draw(view(queue=more)))
+    alone = jobs_queue(fitted("a"), turn_left_s=None)
+    assert "room 60.0 MiB, 1 run  " in "\n".join(draw(view(queue=alone)))
 
 
 def test_a_queue_is_listed_head_first_with_class_de_mes_and_flt() -> None:
@@ -113,7 +114,7 @@ def test_limits_are_told_by_colour_and_by_number() -> None:
     for text in frame(shown, history, 80, 24):
         for found in re.finditer(r"[012]/2", text.plain):
             styles[found[0]] = str(text.get_style_at_offset(Console(), found.start()))
-    assert styles == {"0/2": "dim", "1/2": "yellow", "2/2": "bold red"}
+    assert styles == {"0/2": QUIET, "1/2": WARN, "2/2": LIMIT}
 
 
 def test_hostile_and_odd_values_move_nothing() -> None:
@@ -235,8 +236,7 @@ def test_units() -> None:
 def test_cluster_and_held_jobs_are_shown_where_there_are_any() -> None:
     assert not any(text.startswith(("cluster", "held")) for text in draw(view()))
     slowed = job("small", state="slowed", why="local user on node2 (keyboard)")
-    cluster = {"broker": "node1:4222", "nodes": {"node1": 0, "node2": 1}}
-    shown = draw(view(jobs=[job("large", state="free", why=""), slowed], cluster=cluster))
+    shown = draw(view(jobs=[job("large", state="free", why=""), slowed], cluster=cluster(holders={"small": ["node2"]})))
     assert next(text for text in shown if text.startswith("cluster")).split(maxsplit=1)[1].rstrip() == (
         "by node1:4222  node1  node2 (1 of our jobs)"
     )
@@ -246,5 +246,5 @@ def test_cluster_and_held_jobs_are_shown_where_there_are_any() -> None:
 
 
 def test_lost_broker_is_told() -> None:
-    shown = draw(view(cluster={"broker": "", "nodes": {}}))
+    shown = draw(view(cluster=cluster("")))
     assert any("no broker: this node decides alone" in text for text in shown)

@@ -55,9 +55,9 @@ def test_json_is_one_view_per_line() -> None:
     assert [json.loads(text) for text in lines] == [view(), view()]
 
 
-@pytest.mark.parametrize("options", [{"interval": 0.01}, {"interval": 7200.0}, {"count": 0}])
+@pytest.mark.parametrize("options", [{"interval": 0.01}, {"interval": 7200.0}, {"count": 0}, {"page": "jobs"}])
 def test_out_of_range_options_are_usage_errors(options: dict[str, Any]) -> None:
-    with pytest.raises(CoschedError, match=r"out of range: .+") as refused:
+    with pytest.raises(CoschedError, match=r"out of range: .+|choose overview, queue, nodes") as refused:
         _plain(view, **options)
     assert refused.value.status == 2
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctl.contract import Cpu, Job, Task, View
+from ctl.contract import Cluster, ClusterNode, Cpu, Job, Queue, QueuedJob, Task, View
 from ctl.monitor.panels import History, frame
 
-__all__ = ["draw", "job", "many", "queue_of", "task", "view"]
+__all__ = ["cluster", "draw", "fitted", "job", "jobs_queue", "many", "queue_of", "task", "view"]
 
 
 def task(tid: int, comm: str = "rank", jid: str | None = "large", de: int = 0, **known: Any) -> Task:
@@ -52,6 +52,50 @@ def job(jid: str, **known: Any) -> Job:
     }
     made.update(known)  # type: ignore[typeddict-item]
     return made
+
+
+def fitted(jid: str, state: str = "runs", need: int = 48 << 20, **known: Any) -> QueuedJob:
+    """A job of policy fit's queue, alone on node1 unless `needs` says otherwise."""
+    made: QueuedJob = {
+        "jid": jid,
+        "state": state,
+        "need": need,
+        "needs": {"node1": need},
+        "declared": need,
+        "estimated": 0,
+        "passed": 0,
+        "why": "" if state == "runs" else f"needs {need >> 20} MiB, 31 are free; after sweep",
+    }
+    made.update(known)  # type: ignore[typeddict-item]
+    return made
+
+
+def jobs_queue(*jobs: QueuedJob, room: int = 60 << 20, **other: Any) -> Queue:
+    load = {"cpus": 2, "speed": 5000.0, "runnable": 1.5, "faults_s": 0.0}
+    made: Queue = {
+        "room": room,
+        "rooms": {"node1": room},
+        "loads": {"node1": load},
+        "turn_left_s": 12.4,
+        "turns": 0,
+        "jobs": list(jobs),
+    }
+    made.update(other)  # type: ignore[typeddict-item]
+    return made
+
+
+def cluster(broker: str = "node1:4222", holders: dict[str, list[str]] | None = None) -> Cluster:
+    """node1 and all other nodes that hold one of its jobs; node2 is always there."""
+    holders = holders or {}
+    names = sorted({"node1", "node2", *(node for nodes in holders.values() for node in nodes)})
+
+    def shared(name: str) -> int:
+        return sum(name == "node1" or name in nodes for nodes in holders.values())
+
+    def node(name: str) -> ClusterNode:
+        return {"jobs": shared(name), "speed": 5000.0, "memory": 480 << 20, "share_l": 0.5}
+
+    return {"node": "node1", "broker": broker, "nodes": {name: node(name) for name in names}, "holders": holders}
 
 
 def view(cpus: list[Cpu] | None = None, jobs: list[Job] | None = None, **other: Any) -> View:
