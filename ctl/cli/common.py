@@ -14,6 +14,8 @@ import click
 
 __all__ = ["JSON", "Group", "emit", "print_event", "settings", "table"]
 
+_GAP, _CLOSE = 3, 2  # cells between two columns of a table on a terminal, and on a narrow one
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -82,30 +84,76 @@ def table(
     *,
     right: Sequence[str] = (),
     empty: str = "",
+    give_way: Sequence[str] = (),
 ) -> None:
-    """Print a table: rich on a terminal, else columns of plain text. `right`: columns of numbers; `empty`: printed
-    without rows."""
+    """Print a table: rich on a terminal, else columns of plain text.
+
+    `right`: columns of numbers; `empty`: printed without rows; `give_way`: columns that a terminal too narrow for all
+    does not show, the first one first.
+    """
     rows = list(rows)
     if not rows and empty:
         click.echo(empty)
     elif sys.stdout.isatty():
-        _rich_table(columns, rows, right)
+        _rich_table(columns, rows, right, give_way)
     else:
         _plain_table(columns, rows, right)
 
 
-def _rich_table(columns: Sequence[str], rows: list[Sequence[str]], right: Sequence[str]) -> None:
+def _rich_table(
+    columns: Sequence[str], rows: list[Sequence[str]], right: Sequence[str], give_way: Sequence[str]
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        shown.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    console = Console(highlight=False)
+    shown, widths = _fitting(columns, rows, give_way, console.width)
+    told = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=widths is not None)
+    for name in shown:
+        width = widths[name] if widths else None
+        told.add_column(name, justify="right" if name in right else "left", overflow="fold", width=width)
     for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(shown)
+        cells = dict(zip(columns, row, strict=True))
+        told.add_row(*(Text(cells[name]) for name in shown))
+    console.print(told)
+    if len(shown) < len(columns):
+        left = ", ".join(name for name in columns if name not in shown)
+        console.print(Text(f"the terminal is too narrow for {left}; --json has all", "dim"))
+
+
+def _fitting(
+    columns: Sequence[str], rows: list[Sequence[str]], give_way: Sequence[str], width: int
+) -> tuple[list[str], dict[str, int] | None]:
+    """The columns that a terminal has room for, and their widths; None: rich finds them.
+
+    A title may be broken between its words, a cell may not: rich would tell a number in two lines.
+
+    >>> _fitting(["job", "CPU time s", "state"], [["sim", "12.5", "free"]], ["state"], 15)
+    (['job', 'CPU time s'], {'job': 3, 'CPU time s': 4})
+    """
+    from rich.cells import cell_len
+
+    full = {name: max(map(cell_len, (name, *cells))) for name, *cells in zip(columns, *rows, strict=True)}
+    least = {name: max(map(cell_len, (*name.split(), *cells))) for name, *cells in zip(columns, *rows, strict=True)}
+    shown, hidden = list(columns), list(give_way)
+    if not give_way or _needed(full, shown, _GAP) <= width:
+        return shown, None
+    while hidden and _needed(least, shown, _CLOSE) > width:
+        shown.remove(hidden.pop(0))
+    if _needed(least, shown, _CLOSE) > width:
+        return shown, None
+    widths = {name: least[name] for name in shown}
+    for name in shown:  # titles stay in one line while there is room
+        if _needed(widths | {name: full[name]}, shown, _CLOSE) <= width:
+            widths[name] = full[name]
+    return shown, widths
+
+
+def _needed(widths: Mapping[str, int], columns: Sequence[str], gap: int) -> int:
+    """The cells of a table, with one on each side."""
+    return sum(widths[name] + gap for name in columns) - gap + 2
 
 
 def _plain_table(columns: Sequence[str], rows: list[Sequence[str]], right: Sequence[str]) -> None:

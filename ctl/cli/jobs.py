@@ -170,11 +170,16 @@ def jobs(as_json: bool) -> None:
                 str(job["overtakes_given"]),
                 str(job["overtakes_suffered"]),
                 job["from"],
-                job["state"] + (f": {job['why']}" if job["why"] else ""),
+                job["state"],
             )
             for job in found
         ]
-        table(columns, rows, right=columns[1:-2], empty="no jobs: start a job with `ctl run --job JID -- CMD`")
+        narrow = ("from", "faults", "given", "suffered", "swap MiB", "faults/s")
+        start = "no jobs: start a job with `ctl run --job JID -- CMD`"
+        table(columns, rows, right=columns[1:-2], empty=start, give_way=narrow)
+        for job in found:
+            if job["why"]:
+                click.echo(f"job {job['jid']} is {job['state']}: {job['why']}")
 
     emit(found, as_json, people)
 
@@ -324,7 +329,8 @@ def tasks(jid: str | None, as_json: bool) -> None:
             )
             for task in found
         ]
-        table(columns, rows, right=("tid", *columns[4:]), empty="no tasks")
+        narrow = ("thrashing ms", "swap-in ms", "rec", "com", "place")
+        table(columns, rows, right=("tid", *columns[4:]), empty="no tasks", give_way=narrow)
 
     emit(found, as_json, people)
 

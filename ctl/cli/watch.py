@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -85,8 +88,10 @@ def _print_status(answer: dict[str, Any]) -> None:
     else:
         lines = [("loaded", "no"), ("kernel", kernel), *_why_not(answer)]
     width = max(len(name) for name, _ in lines)
+    room = shutil.get_terminal_size().columns - width - 2 if sys.stdout.isatty() else 0
     for name, text in lines:
-        first, *rest = text.splitlines() or [""]
+        broken = [piece for line in text.splitlines() for piece in textwrap.wrap(line, room)] if room > 20 else None
+        first, *rest = (text.splitlines() if broken is None else broken) or [""]
         label = click.style(name.ljust(width), bold=True)
         click.echo(f"{label}  {first}")
         for line in rest:
