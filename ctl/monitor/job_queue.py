@@ -58,26 +58,27 @@ def place_in_queue(queue: Queue) -> tuple[list[QueuedJob], list[QueuedJob]]:
 def _room(pen: Pen, queue: Queue) -> Text:
     run, _ = place_in_queue(queue)
     needed = sum(job["need"] for job in run)
-    taken = f" {of(needed, queue['room'], pen.glyphs.none)} needed by {_jobs(len(run))} that run"
-    free = f", {size(max(0, queue['room'] - needed))} free" if needed <= queue["room"] else Text(", too much", LIMIT)
+    taken = f" {of(needed, queue['room'], pen.glyphs.none)} for {_jobs(len(run), 'running')}"
+    left = queue["room"] - needed
+    free = Text(f"{size(left)} free") if left >= 0 else Text("more than there is", LIMIT)
     bar = level(float(needed), float(queue["room"]), max(8, min(40, pen.width // 6)), pen.glyphs)
-    return line(pen.width, [Text(f"{'room':<9}", QUIET), bar, taken, free])
+    return line(pen.width, [Text(f"{'room':<9}", QUIET), bar, taken, ", ", free])
 
 
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"
+def _jobs(count: int, which: str) -> str:
+    return f"{count} {which} job{'' if count == 1 else 's'}"
 
 
 def _turn(pen: Pen, queue: Queue) -> Text:
     _, rest = place_in_queue(queue)
-    so_far = f"; {queue['turns']} turns so far" if queue["turns"] else ""
+    so_far = f"; {queue['turns']} turn{'' if queue['turns'] == 1 else 's'} so far" if queue["turns"] else ""
     left = queue["turn_left_s"]
     if not rest:
         told = Text(f"nobody waits{so_far}")
     elif left is None:
-        told = Text(f"{_jobs(len(rest))} wait, and there are no turns: knob turn_s is 0", WARN)
+        told = Text(f"{_jobs(len(rest), 'waiting')}; there are no turns: knob turn_s is 0", WARN)
     else:
-        told = Text(f"{_jobs(len(rest))} wait, and go first when the turn ends, in {duration(left)}{so_far}", WARN)
+        told = Text(f"{_jobs(len(rest), 'waiting')}: first when the turn ends, in {duration(left)}{so_far}", WARN)
     return line(pen.width, [Text(f"{'turn':<9}", QUIET), told])
 
 

@@ -4,8 +4,8 @@
     ctl top --json --interval 1 --count 40 > views.json       on a node that works
     python -m ctl.monitor.picture views.json docs/dashboard   writes docs/dashboard.svg and .png
 
-The frame is the newest view with overloaded memory, or else the last view. The views before it are its history, as on a
-screen.
+The frame is the newest view with overloaded memory, for the page of the queue the newest with the most states and jobs,
+or else the last view. The views before it are its history, as on a screen.
 """
 
 from __future__ import annotations
@@ -59,11 +59,22 @@ def svg(views: list[View], width: int, height: int, page: Page = PAGES[0], title
     )
 
 
+def _best(views: list[View], page: str) -> int:
+    """The number of the view to draw, from 1: of the queue the one with the most states, else an overloaded one."""
+
+    def worth(view: View) -> tuple[int, int]:
+        if page == "queue" and (queue := view.get("queue")):
+            return len({job["state"] for job in queue["jobs"]}), len(queue["jobs"])
+        return int(view["overload"]["verdict"]), 0
+
+    return max(range(1, len(views) + 1), key=lambda number: (worth(views[number - 1]), number))
+
+
 @click.command()
 @click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--size", default="112x32", show_default=True, help="Columns and lines of the terminal drawn.")
-@click.option("--frame", default=0, help="Which view to draw, counted from 1; 0: the newest overloaded one.")
+@click.option("--frame", default=0, help="Which view to draw, counted from 1; 0: the one that shows most.")
 @click.option("--page", type=click.Choice([page.name for page in PAGES]), default=PAGES[0].name, show_default=True)
 def main(recording: Path, target: Path, size: str, frame: int, page: str) -> None:
     """Draw RECORDING, views as `ctl top --json` wrote them, to TARGET.svg and TARGET.png."""
@@ -75,8 +86,7 @@ def main(recording: Path, target: Path, size: str, frame: int, page: str) -> Non
         raise click.UsageError(f"size {size!r} is not COLUMNSxLINES, as in 112x36")
     if not 0 <= frame <= len(views) or not views:
         raise click.UsageError(f"frame {frame} is out of range: the recording holds {len(views)} views")
-    overloaded = [i for i, view in enumerate(views, 1) if view["overload"]["verdict"]]
-    shown = frame or (overloaded or [len(views)])[-1]
+    shown = frame or _best(views, page)
     drawn = next(one for one in PAGES if one.name == page)
     document = svg(views[:shown], int(asked[1]), int(asked[2]), drawn)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -231,12 +231,15 @@ class _Live:
         """Act on keys; return False to end the dashboard (q, Ctrl-C, Ctrl-D, end of input)."""
         if not typed or typed[:1] in (b"q", b"Q", b"\x03", b"\x04"):
             return False
-        if b"p" in typed.lower() or typed == b" ":
-            self._paused = not self._paused
-        elif typed == b"\t":
-            self._page = PAGES[(PAGES.index(self._page) + 1) % len(PAGES)]
-        elif typed.isdigit() and 0 < int(typed) <= len(PAGES):
-            self._page = PAGES[int(typed) - 1]
+        if typed.startswith(b"\x1b"):  # an arrow, or another key that sends several bytes
+            return True
+        for key in typed.decode("ascii", "replace").lower():
+            if key in "p ":
+                self._paused = not self._paused
+            elif key == "\t":
+                self._page = PAGES[(PAGES.index(self._page) + 1) % len(PAGES)]
+            elif key in "123456789"[: len(PAGES)]:
+                self._page = PAGES[int(key) - 1]
         return True
 
     def _draw(self) -> None:

@@ -20,7 +20,7 @@ from ctl.monitor.text import ASCII, UNICODE, wrapped
 from ctl.monitor.top import KEYS
 from tests.unit.monitor.views import cluster, draw, fitted, job, jobs_queue, many, view
 
-OVERVIEW, QUEUE, NODES = PAGES
+OVERVIEW, QUEUE, NODES = PAGES[:3]
 SIZES = [(80, 24), (100, 30), (120, 40), (160, 50), (200, 60)]
 MIB = 1 << 20
 
@@ -75,8 +75,8 @@ def test_the_queue_tells_order_need_and_why(width: int, height: int) -> None:
     row = next(line for line in lines if "sweep" in line)
     assert [row[:cell].split()[-1] for cell in cells] == ["MiB", "–", "MiB", "0"]
     for wanted in (
-        "96.0 of 263 MiB needed by 2 jobs that run, 167 MiB free",
-        "2 jobs wait, and go first when the turn ends, in 12 s; 2 turns so far",
+        "96.0 of 263 MiB for 2 running jobs, 167 MiB free",
+        "2 waiting jobs: first when the turn ends, in 12 s; 2 turns so far",
         "needs node1 48.0 MiB, node2 50.0 MiB",
         "needs 174 MiB, 167 are free; after sweep, lattice; node3 has 200 MiB free",
         "needs 210 MiB, 31 are free; after sweep",
@@ -134,10 +134,18 @@ def test_jobs_that_do_not_fit_are_counted() -> None:
     assert any("no turns: knob turn_s is 0" in text for text in lines)
 
 
+def test_a_job_larger_than_the_room_is_told() -> None:
+    large = view(queue=jobs_queue(fitted("large", need=70 * MIB), turns=1, turn_left_s=None))
+    text = "\n".join(screen(QUEUE, shown=large))
+    assert "70.0 of 60.0 MiB for 1 running job, more than there is" in text
+    assert "nobody waits; 1 turn so far" in text
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_the_last_line_has_the_pages_and_the_keys(page: Page) -> None:
     foot = draw(busy(), 80, 24, page=page, keys=KEYS)[-1]
-    assert foot == f"{' 1 overview  2 queue  3 nodes ':<{80 - len(KEYS)}}{KEYS}"
+    names = "".join(f" {place} {one.name} " for place, one in enumerate(PAGES, 1))
+    assert foot == f"{names:<{80 - len(KEYS)}}{KEYS}"
     history = History()
     line = frame(busy(), history, 80, 24, page=page, keys=KEYS)[-1]
     here = [line.plain[span.start : span.end].strip() for span in line.spans if span.style == "reverse"]
