@@ -34,6 +34,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "status": "watch",
     "trace": "tracing",
     "top": "watch",
+    "netmon": "netmon",
     "report": "report",
     "run": "jobs",
     "jobs": "jobs",

@@ -102,6 +102,7 @@ _FUNCTIONS: dict[str, tuple[type | None, ...]] = {
     "bpf_map_update_elem": (c_int, c_int, c_void_p, c_void_p, c_uint64),
     "bpf_map_delete_elem": (c_int, c_int, c_void_p),
     "bpf_map_get_next_key": (c_int, c_int, c_void_p, c_void_p),
+    "bpf_map_lookup_batch": (c_int, c_int, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_uint32), c_void_p),
     "bpf_program__name": (c_char_p, c_void_p),
     "bpf_program__fd": (c_int, c_void_p),
     "bpf_program__attach": (c_void_p, c_void_p),

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl netmon`: the queues on the way of a message."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ctl.cli.common import JSON
+from ctl.errors import USAGE, CoschedError, brief
+
+if TYPE_CHECKING:
+    from ctl.monitor.netmon.run import Form, Output
+
+__all__ = ["netmon"]
+
+_UNITS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?|\.\d+")
+
+
+@click.command()
+@click.option("--period", "-d", metavar="PERIOD", help="100us, 100ms, 1s; a number without unit is ms [default: 100ms]")
+@click.option("--time", "-t", "seconds", type=float, metavar="SECONDS", help="end after so many seconds")
+@click.option("--show", "-s", is_flag=True, help="print lines, also beside --file")
+@click.option("--file", "-f", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="write to a file")
+@click.option("--by", "finest", type=click.Choice(["node", "job", "task"]), default="job", show_default=True)
+@click.option("--csv", "as_csv", is_flag=True, help="print CSV")
+@JSON
+@click.argument("words", nargs=-1, metavar="[IFACE] [DELAY [COUNT]]")
+def netmon(
+    period: str | None,
+    seconds: float | None,
+    show: bool,
+    file: Path | None,
+    finest: str,
+    as_csv: bool,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Show the queues on the way of a message, each period: of sockets, the qdisc, the device, the CPUs' backlogs.
+
+    Levels are those at the end of a period, counts are of the period. IFACE is the device of the default route if none
+    is named. DELAY is in seconds and COUNT is the number of samples, as for vmstat(8). --file writes CSV if the file's
+    name ends in .csv, else JSON, an object a line. Packets in sockets are known of jobs, while an agent's sensors run.
+    At the end, or after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after
+    the next was due, and the longest excess of a period.
+
+    \b
+    Examples:
+      ctl netmon 1 5
+      ctl netmon -d 10ms -t 60 --by task -f run.json eth0
+      ctl netmon --csv -t 10 lo > lo.csv
+    """
+    from ctl.kernel.net_device import default_device
+    from ctl.monitor.netmon.lines import in_words
+    from ctl.monitor.netmon.run import PERIOD_S, Output, monitor
+
+    if as_csv and as_json:
+        raise CoschedError("--csv and --json exclude each other: choose one", USAGE)
+    device, delay, count = _positional(words)
+    if period is not None and delay is not None:
+        raise CoschedError(f"the period is given twice, -d {period} and {delay:g}: leave one out", USAGE)
+    period_s = _period(period) if period is not None else delay or PERIOD_S
+    with contextlib.ExitStack() as stack:
+        outputs = [_to_file(stack, file)] if file else []
+        if show or as_csv or as_json or not file:
+            outputs.append(Output(_form(finest, as_csv, as_json), _print))
+        report = monitor(device or default_device(), period_s, outputs, finest=finest, seconds=seconds, count=count)
+    if not as_json:
+        click.echo(in_words(report), err=True)
+
+
+def _form(finest: str, as_csv: bool, as_json: bool) -> Form:
+    """The form of what is printed."""
+    from ctl.monitor.netmon.lines import Lines
+    from ctl.monitor.netmon.records import Csv, Json
+
+    if as_csv or as_json:
+        return Csv() if as_csv else Json()
+    return Lines(named=finest != "node", colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _to_file(stack: contextlib.ExitStack, path: Path) -> Output:
+    """The file, in the form that its name says."""
+    from ctl.monitor.netmon.records import Csv, Json
+    from ctl.monitor.netmon.run import Output
+
+    try:
+        file = stack.enter_context(path.open("w", encoding="utf-8"))
+    except OSError as error:
+        raise CoschedError(f"cannot write {path}: {error.strerror}: choose another file with -f") from None
+    return Output(Csv() if path.suffix == ".csv" else Json(), file.write)
+
+
+def _positional(words: tuple[str, ...]) -> tuple[str | None, float | None, int | None]:
+    """(interface, delay in seconds, count): of the words, numbers are delay and count. Raises CoschedError (status 2).
+
+    >>> _positional(("eth0", "0.5", "3")), _positional(("1",)), _positional(())
+    (('eth0', 0.5, 3), (None, 1.0, None), (None, None, None))
+    """
+    numbers = [word for word in words if _NUMBER.fullmatch(word)]
+    names = [word for word in words if not _NUMBER.fullmatch(word)]
+    if len(names) > 1 or len(numbers) > 2 or [*names, *numbers] != list(words):
+        raise CoschedError(
+            f"{brief(' '.join(words))} is not [IFACE] [DELAY [COUNT]], as in `ctl netmon eth0 1 5`", USAGE
+        )
+    if numbers[1:] and (not numbers[1].isdigit() or int(numbers[1]) < 1):
+        raise CoschedError(f"count {numbers[1]} is out of range: a whole number of samples, at least 1", USAGE)
+    delay = float(numbers[0]) if numbers else None
+    return names[0] if names else None, delay, int(numbers[1]) if numbers[1:] else None
+
+
+def _period(text: str) -> float:
+    """A period in seconds. Raises CoschedError (status 2).
+
+    >>> _period("100"), _period("2s"), _period("100us")
+    (0.1, 2.0, 0.0001)
+    """
+    found = re.fullmatch(rf"({_NUMBER.pattern})({'|'.join(_UNITS)})?", text.strip())
+    if not found:
+        raise CoschedError(f"period {brief(text)} is no time: give 100us, 100ms or 1s; 100 alone is 100 ms", USAGE)
+    return round(float(found[1]) * _UNITS[found[3] or "ms"], 9)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ctl netmon`: samples to the display, to a file, or to both, and the monitor's report on itself."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Final, NamedTuple, Protocol
+
+from ctl.errors import USAGE, CoschedError
+from ctl.monitor.netmon.clock import Clock, OwnReport
+from ctl.monitor.netmon.rows import Sample
+from ctl.monitor.netmon.sampler import Sampler
+
+__all__ = ["PERIOD_S", "Form", "Output", "monitor"]
+
+PERIOD_S: Final = 0.1
+"""The period, if none is given (B-MO-4)."""
+_SHORTEST_S: Final = 0.0001
+_LONGEST_S: Final = 3600.0
+
+
+class Form(Protocol):
+    """A form of output."""
+
+    def sample(self, sample: Sample) -> str:
+        """The text of a sample, with its line ends."""
+
+    def end(self, report: OwnReport) -> str:
+        """The text after the last sample."""
+
+
+class Output(NamedTuple):
+    """A form, and what writes it."""
+
+    form: Form
+    write: Callable[[str], object]
+
+
+def monitor(
+    device: str, period_s: float, outputs: list[Output], *, finest: str, seconds: float | None, count: int | None
+) -> OwnReport:
+    """Sample until the time or the count is reached, or a signal comes. Raises CoschedError.
+
+    `period_s`, `seconds`: in seconds; `finest`: one of KINDS.
+    """
+    if not _SHORTEST_S <= period_s <= _LONGEST_S:
+        raise CoschedError(f"period {period_s:g} s is out of range: 0.1 ms to 1 h, as in -d 100ms", USAGE)
+    if seconds is not None and seconds < period_s:
+        raise CoschedError(f"time {seconds:g} s is shorter than one period, {period_s:g} s: give a longer -t", USAGE)
+    with Sampler(device, finest) as sampler, _ended_by_signals():
+        gc.collect()
+        gc.freeze()  # what there is now stays: no collection looks through it
+        clock = Clock(period_s)
+        with contextlib.suppress(KeyboardInterrupt):
+            for _ in clock.ticks(seconds, count):
+                sample = sampler.sample()
+                for form, write in outputs:
+                    write(form.sample(sample))
+    report = clock.report()
+    for form, write in outputs:
+        write(form.end(report))
+    return report
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends the monitor as Ctrl-C does: with its report."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One look at all queues, and what was counted since the look before."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Self
+
+from ctl.kernel.net_device import Device, Softnet
+from ctl.monitor.netmon.figures import BY_KEY, FIGURES, OF_OWNERS
+from ctl.monitor.netmon.rows import NODE, Owner, Sample, Values
+from ctl.monitor.netmon.sockets import SocketQueues
+
+__all__ = ["Sampler"]
+
+
+class Sampler:
+    """Looks at the queues of this node; a context manager."""
+
+    def __init__(self, device: str, finest: str = "job") -> None:
+        """Open everything; counts begin now. `finest`: the finest of KINDS that is told of. Raises CoschedError."""
+        with contextlib.ExitStack() as stack:
+            self.device = stack.enter_context(Device(device))
+            self._softnet = stack.enter_context(Softnet())
+            self._sockets = stack.enter_context(contextlib.closing(SocketQueues(finest)))
+            self._sockets.read()  # counts begin here
+            self._last, self._at = self._counters(), time.monotonic()
+            self._open = stack.pop_all()
+
+    def sample(self) -> Sample:
+        """The queues now, and the counts since the sample before. Raises CoschedError if the device is gone."""
+        rows, now = self._sockets.read(), time.monotonic()
+        last, self._last = self._last, self._counters()
+        seconds, self._at = now - self._at, now
+        for key, value in self._last.items():
+            rows[NODE][key] = value - (last[key] or 0) if BY_KEY[key].counts and value is not None else value
+        return Sample(time.time(), seconds, {owner: _whole(owner, values) for owner, values in rows.items()})
+
+    def _counters(self) -> Values:
+        """The figures of the device and of softnet, counts since boot."""
+        groups = (("qdisc", self.device.qdisc()), ("device", self.device.counters()), ("softnet", self._softnet.read()))
+        found: Values = {f"{group}.{name}": value for group, read in groups for name, value in read._asdict().items()}
+        found["device.ring_bytes"] = self.device.ring_bytes()
+        return found
+
+    def close(self) -> None:
+        """Close everything."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _whole(owner: Owner, values: Values) -> Values:
+    """All figures that such an owner has, in the order of FIGURES."""
+    keys = (figure.key for figure in FIGURES if owner == NODE or figure.group in OF_OWNERS)
+    return {key: values.get(key, 0) for key in keys}
