@@ -25,27 +25,32 @@ class OwnReport:
     longest_excess_s: float  # of a sample beyond its period
 
 
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
 class Clock:
     """Periods that do not drift: a sample is due at a multiple of the period after the start."""
 
-    def __init__(self, period_s: float, sleep: Callable[[float], object] = time.sleep) -> None:
-        """The clock starts now. `sleep` waits so many seconds, or fewer: then it is called again."""
-        self._period, self._sleep = period_s, sleep
+    def __init__(self, period_s: float, wait: Callable[[float], bool] = _sleep) -> None:
+        """The clock starts now. `wait` waits for so many seconds, from 0 on, and returns whether to end."""
+        self._period, self._wait = period_s, wait
         self._start = self._end = time.monotonic()
         self._cpu = time.process_time()
         self._samples = self._overlapped = 0
         self._excess = 0.0
 
     def ticks(self, seconds: float | None = None, count: int | None = None) -> Iterator[None]:
-        """Wait for the end of each period, then yield: the caller takes its sample before it asks for the next.
+        """Wait for the end of each period, then yield; the caller takes its sample, and asks for the next tick.
 
         `seconds`: end after so long, `count`: after so many samples; None: never. A period in which the sample before
         has not ended is left out.
         """
         due = self._start + self._period
         while (count is None or self._samples < count) and (seconds is None or due <= self._start + seconds + _SLACK):
-            while (left := due - time.monotonic()) > 0:
-                self._sleep(left)
+            if self._wait(max(0.0, due - time.monotonic())):
+                return
             yield
             self._end = time.monotonic()
             self._samples += 1

@@ -11,7 +11,7 @@ from typing import Final
 from ctl.monitor.netmon.clock import OwnReport
 from ctl.monitor.netmon.figures import FIGURES, GROUPS, OF_OWNERS, Figure
 from ctl.monitor.netmon.rows import NODE, Owner, Sample, Values
-from ctl.monitor.text import clean, fit, number, percent
+from ctl.monitor.text import fit, number, percent
 
 __all__ = ["Lines", "in_words"]
 
@@ -57,7 +57,7 @@ class Lines:
         return [self._style(" " * self._start + "  ".join(parts), _BOLD) for parts in (groups, columns)]
 
     def _line(self, owner: Owner, values: Values) -> str:
-        name = NODE.kind if owner == NODE else f"{clean(owner.name)} {owner.pid or ''}"
+        name = NODE.kind if owner == NODE else f"{owner.name} {owner.pid or ''}"
         groups = GROUPS if owner == NODE else OF_OWNERS
         parts = [
             " ".join(self._cell(figure, values[figure.key]) for figure in self._shown if figure.group == group)

@@ -94,7 +94,10 @@ def _row(row: dict[str, Any]) -> tuple[Owner, Values]:
 
 def _table(lines: Any) -> Iterator[Sample]:
     last: Sample | None = None
-    for row in csv.DictReader(lines):
+    reader = csv.DictReader(lines)
+    if missing := {*_OWNER} - {*(reader.fieldnames or ())}:
+        raise ValueError(f"it has no column {min(missing)}")
+    for row in reader:
         if last is None or float(row["time"]) != last.time:
             if last is not None:
                 yield last

@@ -18,7 +18,7 @@ class Owner(NamedTuple):
     """Whose figures they are."""
 
     kind: str  # one of KINDS
-    name: str  # the JID, or the task's command
+    name: str  # the JID, or the task's command, printable
     pid: int = 0  # of a task
 
 

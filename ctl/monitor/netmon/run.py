@@ -7,7 +7,6 @@ import contextlib
 import gc
 import signal
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Final, NamedTuple, Protocol
 
 from ctl.errors import USAGE, CoschedError
@@ -21,6 +20,7 @@ PERIOD_S: Final = 0.1
 """The period, if none is given (B-MO-4)."""
 _SHORTEST_S: Final = 0.0001
 _LONGEST_S: Final = 3600.0
+_ENDING: Final = {signal.SIGINT, signal.SIGTERM}
 
 
 class Form(Protocol):
@@ -51,15 +51,14 @@ def monitor(
         raise CoschedError(f"period {period_s:g} s is out of range: 0.1 ms to 1 h, as in -d 100ms", USAGE)
     if seconds is not None and seconds < period_s:
         raise CoschedError(f"time {seconds:g} s is shorter than one period, {period_s:g} s: give a longer -t", USAGE)
-    with Sampler(device, finest) as sampler, _ended_by_signals():
+    with Sampler(device, finest) as sampler, _until_a_signal() as wait:
         gc.collect()
         gc.freeze()  # what there is now stays: no collection looks through it
-        clock = Clock(period_s)
-        with contextlib.suppress(KeyboardInterrupt):
-            for _ in clock.ticks(seconds, count):
-                sample = sampler.sample()
-                for form, write in outputs:
-                    write(form.sample(sample))
+        clock = Clock(period_s, wait)
+        for _ in clock.ticks(seconds, count):
+            sample = sampler.sample()
+            for form, write in outputs:
+                write(form.sample(sample))
     report = clock.report()
     for form, write in outputs:
         write(form.end(report))
@@ -67,14 +66,10 @@ def monitor(
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the monitor as Ctrl-C does: with its report."""
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
+def _until_a_signal() -> Iterator[Callable[[float], bool]]:
+    """A wait of so many seconds, which tells whether SIGINT or SIGTERM came: not in the midst of a sample."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
-        yield
+        yield lambda seconds: signal.sigtimedwait(_ENDING, seconds) is not None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -15,6 +15,7 @@ from ctl.kernel.owners import Kept, Task, jobs_of_cgroups, processes_of_sockets,
 from ctl.kernel.pins import PINS, pinned
 from ctl.kernel.sock_diag import InetSocket, InetSockets
 from ctl.monitor.netmon.rows import NODE, Owner, Values
+from ctl.monitor.text import clean
 
 __all__ = ["SocketQueues"]
 
@@ -67,7 +68,7 @@ class SocketQueues:
         if self._pids is not None and one.inode and (pid := self._pids.get(one.inode)):
             found = self._task(pid, tasks)
             if found is not None:
-                yield Owner("task", found.comm, pid)
+                yield Owner("task", clean(found.comm), pid)
 
     def _owners_of_thread(self, tid: int, tasks: dict[int, Task | None]) -> Iterator[Owner]:
         yield NODE
@@ -75,7 +76,7 @@ class SocketQueues:
         if found is not None and found.jid:
             yield Owner("job", found.jid)
         if found is not None and self._pids is not None:
-            yield Owner("task", found.comm, found.pid)
+            yield Owner("task", clean(found.comm), found.pid)
 
     def _task(self, tid: int, before: dict[int, Task | None]) -> Task | None:
         """Look a thread up that the last look did not have."""
