@@ -33,19 +33,17 @@ class SocketQueues:
         self._jobs = Kept(jobs_of_cgroups) if finest != "node" else None
         self._pids = Kept(processes_of_sockets) if finest == "task" else None
         self._tasks: dict[int, Task | None] = {}
-        self._counted: dict[int, tuple[int, int]] | None = None  # retransmits, drops at the last look, by cookie
+        self._counted: dict[int, tuple[int, int]] = {}  # retransmits and drops at the last look, by cookie
 
     def read(self) -> dict[Owner, Values]:
-        """The figures of group "sockets" by owner; counts are since the look before, of sockets that still exist."""
+        """The figures of group "sockets" by owner; counts are since the look before, in sockets that still exist."""
         levels = _levels()
         blank: Values = {"sockets.rcv_packets": None, "sockets.snd_packets": None} if levels is None else {}
         tasks, self._tasks = self._tasks, {}
         rows: dict[Owner, Values] = {NODE: dict(blank)}
         counted = {}
         for one in self._sockets.read():
-            before = (self._counted or {}).get(one.cookie)
-            if before is None:  # a new one, unless nothing was seen before
-                before = (one.retransmits, one.drops) if self._counted is None else (0, 0)
+            before = self._counted.get(one.cookie, (0, 0))
             counted[one.cookie] = one.retransmits, one.drops
             for owner in self._owners(one, tasks):
                 _add_socket(rows.setdefault(owner, dict(blank)), one, before)
