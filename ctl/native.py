@@ -65,13 +65,14 @@ def kept(kind: str, name: str, digest: str, build: Callable[[Path], None]) -> Pa
     return path
 
 
-def compile_object(what: str, words: Sequence[str], out: Path) -> None:
-    """Run the C compiler with these words, to make `out`. `what` is the name for people, in errors."""
-    command = [compiler(), *words, "-o", str(out)]
+def compile_object(what: str, words: Sequence[str], out: Path, program: str | None = None) -> None:
+    """Run the C compiler, or `program`, with these words, to make `out`. `what` is the name for people, in errors."""
+    command = [program or compiler(), *words, "-o", str(out)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise CoschedError(f"{what} needs a C compiler, and there is no {command[0]!r}: set CC to one") from None
+        way_out = "set CC to one" if program is None else "install or name one that is there"
+        raise CoschedError(f"{what} needs a C compiler, and there is no {command[0]!r}: {way_out}") from None
     if done.returncode:
         raise CoschedError(f"{what} does not compile: {done.stderr.strip()}")
 

@@ -30,6 +30,7 @@ _NUMBER: Final = re.compile(r"\d+(\.\d+)?|\.\d+")
 @click.option("--show", "-s", is_flag=True, help="print lines, also beside --file")
 @click.option("--file", "-f", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="write to a file")
 @click.option("--by", "finest", type=click.Choice(["node", "job", "task"]), default="job", show_default=True)
+@click.option("--preload", "mpicc", metavar="MPICC", help="print the library for the ranks of this compiler, and end")
 @click.option("--csv", "as_csv", is_flag=True, help="print CSV")
 @JSON
 @click.argument("words", nargs=-1, metavar="[IFACE] [DELAY [COUNT]]")
@@ -39,27 +40,36 @@ def netmon(
     show: bool,
     file: Path | None,
     finest: str,
+    mpicc: str | None,
     as_csv: bool,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Show the queues on the way of a message, each period: of sockets, the qdisc, the device, the CPUs' backlogs.
+    """Show the queues on the way of a message, each period: of MPI, sockets, the qdisc, the device, the CPUs' backlogs.
 
     Levels are those at the end of a period, counts are of the period. IFACE is the device of the default route if none
     is named. DELAY is in seconds and COUNT is the number of samples, as for vmstat(8). --file writes CSV if the file's
     name ends in .csv, else JSON, an object a line. Packets in sockets are known of jobs, while an agent's sensors run.
-    At the end, or after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after
-    the next was due, and the longest excess of a period.
+    MPI's queues are known of ranks that have a library preloaded: --preload builds it with the MPI compiler MPICC. At
+    the end, or after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after the
+    next was due, and the longest excess of a period.
 
     \b
     Examples:
       ctl netmon 1 5
       ctl netmon -d 10ms -t 60 --by task -f run.json eth0
       ctl netmon --csv -t 10 lo > lo.csv
+      mpiexec -x LD_PRELOAD=$(ctl netmon --preload mpicc) PROGRAM
     """
+    if mpicc is not None:
+        from ctl.monitor.netmon.mpi import preload_library
+
+        click.echo(preload_library(mpicc))
+        return
     from ctl.kernel.net_device import default_device
     from ctl.monitor.netmon.lines import in_words
-    from ctl.monitor.netmon.run import PERIOD_S, Output, monitor
+    from ctl.monitor.netmon.run import Output, monitor
+    from ctl.monitor.netmon.sampler import PERIOD_S
 
     if as_csv and as_json:
         raise CoschedError("--csv and --json exclude each other: choose one", USAGE)

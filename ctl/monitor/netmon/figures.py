@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The figures of `ctl netmon`, each declared once: its column, its key in JSON and CSV, its panel in a plot.
 
-The groups stand in the order of a message's way: the sockets, the queue before the device, the device, and on
-the other side the backlog of the CPU. The paper's names are in Monito's Table 2.
+The groups stand in the order of a message's way: the MPI library, the sockets, the queue before the device, the device,
+and on the other side the backlog of the CPU. The paper's names are in Monito's Table 2.
 
 >>> BY_KEY["sockets.rcv_bytes"].head
 'rcvB'
@@ -32,11 +32,13 @@ class Figure(NamedTuple):
         return f"{self.group}.{self.name}"
 
 
-GROUPS: Final = ("sockets", "qdisc", "device", "softnet")
-OF_OWNERS: Final = ("sockets",)
+GROUPS: Final = ("mpi", "sockets", "qdisc", "device", "softnet")
+OF_OWNERS: Final = ("mpi", "sockets")
 """The groups that jobs and tasks have, too."""
 
 FIGURES: Final = (
+    Figure("mpi", "posted", "post", False, "receives", "posted, and waiting for their message"),
+    Figure("mpi", "unexpected", "unexp", False, "messages", "arrived, and waiting for their receive"),
     Figure("sockets", "rcv_bytes", "rcvB", False, "bytes", "in receive queues of TCP and UDP"),
     Figure("sockets", "snd_bytes", "sndB", False, "bytes", "in send queues: not sent, or not acknowledged"),
     Figure("sockets", "snd_segments", "", False, "segments", "TCP: sent and not acknowledged"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["KINDS", "NODE", "Owner", "Sample", "Values"]
+from ctl.kernel.owners import Task
+from ctl.monitor.text import clean
+
+__all__ = ["KINDS", "NODE", "Owner", "Sample", "Values", "owners_of"]
 
 KINDS: Final = ("node", "job", "task")
 """The kinds of owners, the coarsest first."""
@@ -23,6 +26,16 @@ class Owner(NamedTuple):
 
 
 NODE: Final = Owner("node", "")
+
+
+def owners_of(process: Task | None, finest: str) -> list[Owner]:
+    """Whose figures those of a process are, down to the finest of KINDS that is wanted."""
+    owners = [NODE]
+    if process is not None and process.jid and finest != "node":
+        owners.append(Owner("job", process.jid))
+    if process is not None and finest == "task":
+        owners.append(Owner("task", clean(process.comm), process.pid))
+    return owners
 
 
 class Sample(NamedTuple):

@@ -14,10 +14,8 @@ from ctl.monitor.netmon.clock import Clock, OwnReport
 from ctl.monitor.netmon.rows import Sample
 from ctl.monitor.netmon.sampler import Sampler
 
-__all__ = ["PERIOD_S", "Form", "Output", "monitor"]
+__all__ = ["Form", "Output", "monitor"]
 
-PERIOD_S: Final = 0.1
-"""The period, if none is given (B-MO-4)."""
 _SHORTEST_S: Final = 0.0001
 _LONGEST_S: Final = 3600.0
 _ENDING: Final = {signal.SIGINT, signal.SIGTERM}
@@ -51,7 +49,7 @@ def monitor(
         raise CoschedError(f"period {period_s:g} s is out of range: 0.1 ms to 1 h, as in -d 100ms", USAGE)
     if seconds is not None and seconds < period_s:
         raise CoschedError(f"time {seconds:g} s is shorter than one period, {period_s:g} s: give a longer -t", USAGE)
-    with Sampler(device, finest) as sampler, _until_a_signal() as wait:
+    with Sampler(device, finest, period_s) as sampler, _until_a_signal() as wait:
         gc.collect()
         gc.freeze()  # what there is now stays: no collection looks through it
         clock = Clock(period_s, wait)

@@ -5,25 +5,33 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Self
+from typing import Final, Self
 
 from ctl.kernel.net_device import Device, Softnet
-from ctl.monitor.netmon.figures import BY_KEY, FIGURES, OF_OWNERS
+from ctl.monitor.netmon.figures import BY_KEY, FIGURES, GROUPS, OF_OWNERS
+from ctl.monitor.netmon.mpi import Ranks
 from ctl.monitor.netmon.rows import NODE, Owner, Sample, Values
 from ctl.monitor.netmon.sockets import SocketQueues
 
-__all__ = ["Sampler"]
+__all__ = ["PERIOD_S", "Sampler"]
+
+PERIOD_S: Final = 0.1
+"""The period, if none is given (B-MO-4)."""
 
 
 class Sampler:
     """Looks at the queues of this node; a context manager."""
 
-    def __init__(self, device: str, finest: str = "job") -> None:
-        """Open everything; counts begin now. `finest`: the finest of KINDS that is told of. Raises CoschedError."""
+    def __init__(self, device: str, finest: str = "job", period_s: float = PERIOD_S) -> None:
+        """Open everything; counts begin now. Raises CoschedError.
+
+        `finest`: the finest of KINDS that is told of; `period_s`: how often samples will be taken.
+        """
         with contextlib.ExitStack() as stack:
             self.device = stack.enter_context(Device(device))
             self._softnet = stack.enter_context(Softnet())
             self._sockets = stack.enter_context(contextlib.closing(SocketQueues(finest)))
+            self._ranks = stack.enter_context(contextlib.closing(Ranks(period_s, finest)))
             self._sockets.read()  # counts begin here
             self._last, self._at = self._counters(), time.monotonic()
             self._open = stack.pop_all()
@@ -31,6 +39,7 @@ class Sampler:
     def sample(self) -> Sample:
         """The queues now, and the counts since the sample before. Raises CoschedError if the device is gone."""
         rows, now = self._sockets.read(), time.monotonic()
+        self._ranks.add_to(rows)
         last, self._last = self._last, self._counters()
         seconds, self._at = now - self._at, now
         for key, value in self._last.items():
@@ -55,7 +64,12 @@ class Sampler:
         self.close()
 
 
+_BLANK: Final = {
+    kind: {figure.key: None if figure.group == "mpi" else 0 for figure in FIGURES if figure.group in groups}
+    for kind, groups in (("node", GROUPS), ("job", OF_OWNERS), ("task", OF_OWNERS))
+}
+
+
 def _whole(owner: Owner, values: Values) -> Values:
-    """All figures that such an owner has, in the order of FIGURES."""
-    keys = (figure.key for figure in FIGURES if owner == NODE or figure.group in OF_OWNERS)
-    return {key: values.get(key, 0) for key in keys}
+    """All figures that such an owner has, in the order of FIGURES; None: nobody tells it."""
+    return _BLANK[owner.kind] | values

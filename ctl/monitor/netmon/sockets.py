@@ -14,7 +14,7 @@ from ctl.kernel.layout import ffi
 from ctl.kernel.owners import Kept, Task, jobs_of_cgroups, processes_of_sockets, task
 from ctl.kernel.pins import PINS, pinned
 from ctl.kernel.sock_diag import InetSocket, InetSockets
-from ctl.monitor.netmon.rows import NODE, Owner, Values
+from ctl.monitor.netmon.rows import NODE, Owner, Values, owners_of
 from ctl.monitor.text import clean
 
 __all__ = ["SocketQueues"]
@@ -29,9 +29,10 @@ class SocketQueues:
 
     def __init__(self, finest: str) -> None:
         """`finest`: whose figures are wanted, of KINDS; the finer, the more is to be found out. Raises CoschedError."""
+        self._finest = finest
         self._sockets = InetSockets()
-        self._jobs = Kept(jobs_of_cgroups) if finest != "node" else None
-        self._pids = Kept(processes_of_sockets) if finest == "task" else None
+        self._jobs = Kept(jobs_of_cgroups)
+        self._pids = Kept(processes_of_sockets)
         self._tasks: dict[int, Task | None] = {}
         self._counted: dict[int, tuple[int, int]] = {}  # retransmits and drops at the last look, by cookie
 
@@ -49,7 +50,8 @@ class SocketQueues:
                 _add_socket(rows.setdefault(owner, dict(blank)), one, before)
         self._counted = counted
         for tid, rcv, snd in levels or ():
-            for owner in self._owners_of_thread(tid, tasks):
+            process = self._task(tid, tasks) if self._finest != "node" else None
+            for owner in owners_of(process, self._finest):
                 values = rows.setdefault(owner, {})
                 _add(values, "sockets.rcv_packets", rcv)
                 _add(values, "sockets.snd_packets", snd)
@@ -61,20 +63,12 @@ class SocketQueues:
 
     def _owners(self, one: InetSocket, tasks: dict[int, Task | None]) -> Iterator[Owner]:
         yield NODE
-        if self._jobs is not None and (jid := self._jobs.get(one.cgroup)):
+        if self._finest != "node" and (jid := self._jobs.get(one.cgroup)):
             yield Owner("job", jid)
-        if self._pids is not None and one.inode and (pid := self._pids.get(one.inode)):
+        if self._finest == "task" and one.inode and (pid := self._pids.get(one.inode)):
             found = self._task(pid, tasks)
             if found is not None:
                 yield Owner("task", clean(found.comm), pid)
-
-    def _owners_of_thread(self, tid: int, tasks: dict[int, Task | None]) -> Iterator[Owner]:
-        yield NODE
-        found = self._task(tid, tasks) if self._jobs is not None else None
-        if found is not None and found.jid:
-            yield Owner("job", found.jid)
-        if found is not None and self._pids is not None:
-            yield Owner("task", clean(found.comm), found.pid)
 
     def _task(self, tid: int, before: dict[int, Task | None]) -> Task | None:
         """Look a thread up that the last look did not have."""

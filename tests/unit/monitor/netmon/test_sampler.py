@@ -70,7 +70,7 @@ def test_all_of_a_socket_counts_that_came_after_the_first_look() -> None:
         for _ in range(100):
             sender.send(bytes(1000))
         counted = sampler.sample().rows[NODE]["sockets.drops"]
-    assert counted is not None and 90 <= counted
+    assert counted is not None and counted >= 90
 
 
 def test_each_owner_has_all_figures_of_its_kind() -> None:
