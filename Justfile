@@ -33,8 +33,13 @@ cluster N="2" *OPTIONS: setup
 bench *OPTIONS: setup
     @.venv/bin/python -m tests.bench {{ OPTIONS }}
 
-# Run an experiment on a cluster of virtual machines: `waiting`, `periods`, `waiting-jobs`, `fit`, `ccs-modules`, `ccs-share`,
-# `ccs-hetero`; or compare both sides: `kernel-and-simulator`; OPTIONS are the experiment's
+# Measure what `ctl netmon` costs on this machine at periods of 5 to 100 ms, and the shortest that holds 5 %: 5 minutes
+[no-exit-message]
+bench-netmon *OPTIONS: setup
+    @.venv/bin/python -m tests.bench.netmon {{ OPTIONS }}
+
+# Run an experiment on a cluster of virtual machines: `waiting`, `periods`, `waiting-jobs`, `fit`, `ccs-modules`,
+# `ccs-share`, `ccs-hetero`; or compare both sides: `kernel-and-simulator`; OPTIONS are the experiment's
 [no-exit-message]
 experiment NAME *OPTIONS: setup
     @.venv/bin/python -m tests.experiments.{{ replace(NAME, "-", "_") }} {{ OPTIONS }}

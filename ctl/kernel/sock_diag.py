@@ -9,11 +9,12 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterator
-from socket import AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP
+from operator import itemgetter
+from socket import AF_INET, AF_INET6, IPPROTO_UDP
 from typing import Final, NamedTuple
 
 from ctl.errors import CoschedError
-from ctl.kernel.dumps import Dumps, Refused, attributes, number_of, offset_of, request
+from ctl.kernel.dumps import Dumps, Refused, attributes, layout, number_of, offset_of, request
 from ctl.kernel.imports import only_submodules
 
 with only_submodules("pyroute2"):
@@ -26,14 +27,27 @@ _INFO: Final = number_of(inet_diag_msg, "INET_DIAG_INFO")
 _MEMORY: Final = number_of(inet_diag_msg, "INET_DIAG_SKMEMINFO")
 _CGROUP: Final = number_of(inet_diag_msg, "INET_DIAG_CGROUP_ID")
 _WANTED: Final = 1 << (_INFO - 1) | 1 << (_MEMORY - 1)
-_COOKIE: Final = offset_of(inet_diag_msg, "idiag_cookie")
-_COUNTS: Final = struct.Struct("=QIIIII")  # of struct inet_diag_msg, from the cookie on
-_ATTRIBUTES: Final = _COOKIE + _COUNTS.size
-_UNACKED: Final = offset_of(inet_diag_msg.tcp_info, "tcpi_unacked")
-_RETRANSMITTED: Final = offset_of(inet_diag_msg.tcp_info, "tcpi_total_retrans")
-_WORD: Final = struct.Struct("=I")
-_LONG: Final = struct.Struct("=Q")
-_SK_MEMINFO: Final = struct.Struct("=9I")  # linux/sock_diag.h: rmem_alloc, rcvbuf, wmem_alloc, sndbuf, …, drops
+_TCP_INFO: Final = inet_diag_msg.tcp_info
+# what is wanted of a message, by where it stands: None is the message itself, a number an attribute; "" is passed over
+_WANTED_OF: Final[dict[int | None, tuple[tuple[int, str, str], ...]]] = {
+    None: tuple(
+        (offset_of(inet_diag_msg, f"idiag_{member}"), form, name)
+        for member, form, name in (
+            ("cookie", "Q", "cookie"),
+            ("rqueue", "I", "rcv_bytes"),
+            ("wqueue", "I", "snd_bytes"),
+            ("inode", "I", "inode"),
+        )
+    ),
+    _CGROUP: ((0, "Q", "cgroup"),),
+    _MEMORY: ((0, "I", "rcv_memory"), (4, "I", "rcv_limit"), (32, "I", "drops")),  # linux/sock_diag.h, SK_MEMINFO_*
+    _INFO: (
+        (offset_of(_TCP_INFO, "tcpi_unacked"), "I", "snd_segments"),
+        (offset_of(_TCP_INFO, "tcpi_total_retrans"), "I", "retransmits"),
+    ),
+}
+_BODY: Final = layout(inet_diag_msg)[0].size  # attributes follow
+_HEAD: Final = 4  # bytes of struct nlattr, which tell the value's length and number
 _TCPDIAG_GETSOCK: Final = 18  # linux/inet_diag.h
 
 
@@ -43,7 +57,6 @@ class InetSocket(NamedTuple):
     cookie: int  # its number, never used again
     inode: int  # of its file; 0: it has none any more
     cgroup: int  # id of the cgroup in which it was made
-    protocol: int  # IPPROTO_TCP, IPPROTO_UDP
     rcv_bytes: int  # in the receive queue; UDP: with the memory that holds them
     snd_bytes: int  # in the send queue: not sent, or not acknowledged; UDP: with the memory that holds them
     snd_segments: int  # TCP: sent and not acknowledged
@@ -78,8 +91,9 @@ class InetSockets:
         opened = DiagSocket()
         opened.bind()
         self._dumps = Dumps(opened)
-        self._questions: list[tuple[int, bytes]] = []
-        for protocol, question in ((IPPROTO_TCP, _tcp()), (IPPROTO_UDP, _udp(AF_INET)), (IPPROTO_UDP, _udp(AF_INET6))):
+        self._forms: dict[int, _Form] = {}  # by length
+        self._questions: list[bytes] = []
+        for question in (_tcp(), _udp(AF_INET), _udp(AF_INET6)):
             try:
                 self._dumps.ask(question)
             except Refused as refused:
@@ -87,16 +101,22 @@ class InetSockets:
                     self.close()
                     raise CoschedError(f"cannot ask for sockets: {refused}") from None
             else:
-                self._questions.append((protocol, question))
+                self._questions.append(question)
         if not self._questions:
             self.close()
             raise CoschedError("this kernel tells no queues of sockets: it needs the modules tcp_diag and udp_diag")
 
     def read(self) -> Iterator[InetSocket]:
         """The sockets as they are now."""
-        for protocol, question in self._questions:
+        for question in self._questions:
             for data, at, end in self._dumps.ask(question):
-                yield _socket(protocol, data, at, end)
+                form = self._forms.get(end - at)
+                one = form.read(data, at) if form else None
+                if one is None:
+                    form = self._forms[end - at] = _Form(data, at, end)
+                    one = form.read(data, at)
+                    assert one is not None, "a message has its own form"
+                yield one
 
     def close(self) -> None:
         """Close the socket."""
@@ -122,14 +142,29 @@ def _udp(family: int) -> bytes:
     return request(message, SOCK_DIAG_BY_FAMILY)
 
 
-def _socket(protocol: int, data: bytes, at: int, end: int) -> InetSocket:
-    """A struct inet_diag_msg with its attributes."""
-    cookie, _expires, rcv, snd, _uid, inode = _COUNTS.unpack_from(data, at + _COOKIE)
-    found = attributes(data, at + _ATTRIBUTES, end)
-    memory, limit, *_, drops = _SK_MEMINFO.unpack_from(data, found[_MEMORY][0]) if _MEMORY in found else (0, 0, 0)
-    (cgroup,) = _LONG.unpack_from(data, found[_CGROUP][0]) if _CGROUP in found else (0,)
-    segments = retransmits = 0
-    if protocol == IPPROTO_TCP and _INFO in found:
-        (segments,) = _WORD.unpack_from(data, found[_INFO][0] + _UNACKED)
-        (retransmits,) = _WORD.unpack_from(data, found[_INFO][0] + _RETRANSMITTED)
-    return InetSocket(cookie, inode, cgroup, protocol, rcv, snd, segments, retransmits, drops, memory, limit)
+class _Form:
+    """Where in messages of one length everything stands, so that one unpacking reads it: 1 µs, not 5."""
+
+    def __init__(self, data: bytes, at: int, end: int) -> None:
+        """Take the form of this message."""
+        found = {number: start - at for number, (start, _) in attributes(data, at + _BODY, end).items()}
+        places = [(offset, form, name) for offset, form, name in _WANTED_OF[None]]
+        for number, start in found.items():
+            members = _WANTED_OF.get(number, ())
+            places += [(start - _HEAD, "I", "")] if members else []
+            places += [(start + offset, form, name) for offset, form, name in members]
+        text, after = "=", 0
+        for offset, form, _ in sorted(places):
+            text += f"{offset - after}x{form}"
+            after = offset + struct.calcsize(form)
+        names = [name for _, _, name in sorted(places)]
+        missing = len(names)  # the index of a 0 behind all
+        self._whole = struct.Struct(text)
+        self._wanted = itemgetter(*(names.index(name) if name in names else missing for name in InetSocket._fields))
+        self._heads = itemgetter(*(index for index, name in enumerate(names) if not name), missing, missing)
+        self._same = self._heads((*self._whole.unpack_from(data, at), 0))
+
+    def read(self, data: bytes, at: int) -> InetSocket | None:
+        """The socket in a message; None if the message has another form."""
+        values = (*self._whole.unpack_from(data, at), 0)
+        return InetSocket._make(self._wanted(values)) if self._heads(values) == self._same else None

@@ -7,7 +7,8 @@ Bytes are sock_diag's, of all sockets. Packets are the sensors', which observe t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Final
 
 from ctl.kernel.layout import ffi
@@ -34,47 +35,70 @@ class SocketQueues:
         self._jobs = Kept(jobs_of_cgroups)
         self._pids = Kept(processes_of_sockets)
         self._tasks: dict[int, Task | None] = {}
-        self._counted: dict[int, tuple[int, int]] = {}  # retransmits and drops at the last look, by cookie
+        self._retransmits: dict[int, int] = {}  # at the last look, by cookie
+        self._drops: dict[int, int] = {}
 
     def read(self) -> dict[Owner, Values]:
         """The figures of group "sockets" by owner; counts are since the look before, in sockets that still exist."""
-        levels = _levels()
-        blank: Values = {"sockets.rcv_packets": None, "sockets.snd_packets": None} if levels is None else {}
-        tasks, self._tasks = self._tasks, {}
-        rows: dict[Owner, Values] = {NODE: dict(blank)}
-        counted = {}
-        for one in self._sockets.read():
-            before = self._counted.get(one.cookie, (0, 0))
-            counted[one.cookie] = one.retransmits, one.drops
-            for owner in self._owners(one, tasks):
-                _add_socket(rows.setdefault(owner, dict(blank)), one, before)
-        self._counted = counted
+        sockets, levels = list(self._sockets.read()), _levels()
+        before, self._tasks = self._tasks, {}
+        rows = {owner: self._added_up(its) for owner, its in self._by_owner(sockets, before).items()}
+        self._retransmits = {one.cookie: one.retransmits for one in sockets}
+        self._drops = {one.cookie: one.drops for one in sockets}
         for tid, rcv, snd in levels or ():
-            process = self._task(tid, tasks) if self._finest != "node" else None
+            process = self._task(tid, before) if self._finest != "node" else None
             for owner in owners_of(process, self._finest):
                 values = rows.setdefault(owner, {})
-                _add(values, "sockets.rcv_packets", rcv)
-                _add(values, "sockets.snd_packets", snd)
+                values["sockets.rcv_packets"] = (values.get("sockets.rcv_packets") or 0) + rcv
+                values["sockets.snd_packets"] = (values.get("sockets.snd_packets") or 0) + snd
+        if levels is None:
+            for values in rows.values():
+                values["sockets.rcv_packets"] = values["sockets.snd_packets"] = None
         return rows
 
     def close(self) -> None:
         """Close the socket."""
         self._sockets.close()
 
-    def _owners(self, one: InetSocket, tasks: dict[int, Task | None]) -> Iterator[Owner]:
-        yield NODE
-        if self._finest != "node" and (jid := self._jobs.get(one.cgroup)):
-            yield Owner("job", jid)
-        if self._finest == "task" and one.inode and (pid := self._pids.get(one.inode)):
-            found = self._task(pid, tasks)
-            if found is not None:
-                yield Owner("task", clean(found.comm), pid)
+    def _by_owner(self, sockets: list[InetSocket], before: dict[int, Task | None]) -> dict[Owner, list[InetSocket]]:
+        """The sockets of the node, of each job and of each task."""
+        found = {NODE: sockets}
+        if self._finest != "node":
+            jobs = {cgroup: self._jobs.get(cgroup) for cgroup in {one.cgroup for one in sockets}}
+            for one in sockets if any(jobs.values()) else ():
+                if jid := jobs[one.cgroup]:
+                    found.setdefault(Owner("job", jid), []).append(one)
+        for one in sockets if self._finest == "task" else ():
+            if one.inode and (pid := self._pids.get(one.inode)) and (process := self._task(pid, before)):
+                found.setdefault(Owner("task", clean(process.comm), pid), []).append(one)
+        return found
 
     def _task(self, tid: int, before: dict[int, Task | None]) -> Task | None:
         """Look a thread up that the last look did not have."""
         if tid not in self._tasks:
             self._tasks[tid] = before[tid] if tid in before else task(tid)
         return self._tasks[tid]
+
+    def _added_up(self, sockets: list[InetSocket]) -> Values:
+        """The figures of these sockets; by columns, as a thousand sockets are to be added up in less than 1 ms."""
+        if not sockets:
+            return {}
+        column = dict(zip(InetSocket._fields, zip(*sockets, strict=True), strict=True))
+        limits = zip(column["rcv_memory"], column["rcv_limit"], strict=True)
+        return {
+            "sockets.count": len(sockets),
+            "sockets.rcv_bytes": sum(column["rcv_bytes"]),
+            "sockets.snd_bytes": sum(column["snd_bytes"]),
+            "sockets.snd_segments": sum(column["snd_segments"]),
+            "sockets.rcv_fill": max((100 * memory // limit for memory, limit in limits if memory and limit), default=0),
+            "sockets.retransmits": _more(column["retransmits"], column["cookie"], self._retransmits),
+            "sockets.drops": _more(column["drops"], column["cookie"], self._drops),
+        }
+
+
+def _more(counts: Sequence[int], cookies: Sequence[int], before: dict[int, int]) -> int:
+    """How much more these counts are than those before; a new socket had none."""
+    return sum(counts) - sum(map(before.get, cookies, repeat(0)))
 
 
 def _levels() -> list[tuple[int, int, int]] | None:
@@ -88,18 +112,3 @@ def _levels() -> list[tuple[int, int, int]] | None:
                 tid = int.from_bytes(keys[at * _TID : (at + 1) * _TID], "little")
                 found.append((tid, *_LEVELS.unpack_from(values, at * _OBS)))
         return found
-
-
-def _add(values: Values, key: str, more: int) -> None:
-    values[key] = (values.get(key) or 0) + more
-
-
-def _add_socket(values: Values, one: InetSocket, before: tuple[int, int]) -> None:
-    _add(values, "sockets.count", 1)
-    _add(values, "sockets.rcv_bytes", one.rcv_bytes)
-    _add(values, "sockets.snd_bytes", one.snd_bytes)
-    _add(values, "sockets.snd_segments", one.snd_segments)
-    _add(values, "sockets.retransmits", one.retransmits - before[0])
-    _add(values, "sockets.drops", one.drops - before[1])
-    fill = 100 * one.rcv_memory // one.rcv_limit if one.rcv_limit else 0
-    values["sockets.rcv_fill"] = max(values.get("sockets.rcv_fill") or 0, fill)
