@@ -16,6 +16,7 @@ from ctl.cli.common import JSON
 from ctl.errors import USAGE, CoschedError, brief
 
 if TYPE_CHECKING:
+    from ctl.monitor.netmon.live import LiveView
     from ctl.monitor.netmon.run import Form, Output
 
 __all__ = ["netmon"]
@@ -31,6 +32,9 @@ _NUMBER: Final = re.compile(r"\d+(\.\d+)?|\.\d+")
 @click.option("--file", "-f", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="write to a file")
 @click.option("--by", "finest", type=click.Choice(["node", "job", "task"]), default="job", show_default=True)
 @click.option("--preload", "mpicc", metavar="MPICC", help="print the library for the ranks of this compiler, and end")
+@click.option(
+    "--plot", "record", metavar="FILE", type=click.Path(path_type=Path), help="draw a file of --file, and end"
+)
 @click.option("--csv", "as_csv", is_flag=True, help="print CSV")
 @JSON
 @click.argument("words", nargs=-1, metavar="[IFACE] [DELAY [COUNT]]")
@@ -41,6 +45,7 @@ def netmon(
     file: Path | None,
     finest: str,
     mpicc: str | None,
+    record: Path | None,
     as_csv: bool,
     as_json: bool,
     words: tuple[str, ...],
@@ -50,14 +55,16 @@ def netmon(
     Levels are those at the end of a period, counts are of the period. IFACE is the device of the default route if none
     is named. DELAY is in seconds and COUNT is the number of samples, as for vmstat(8). --file writes CSV if the file's
     name ends in .csv, else JSON, an object a line. Packets in sockets are known of jobs, while an agent's sensors run.
-    MPI's queues are known of ranks that have a library preloaded: --preload builds it with the MPI compiler MPICC. At
-    the end, or after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after the
-    next was due, and the longest excess of a period.
+    MPI's queues are known of ranks that have a library preloaded: --preload builds it with the MPI compiler MPICC. On a
+    terminal, without COUNT, --show and --file, the figures are shown live with their trends; q quits. At the end, or
+    after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after the next was
+    due, and the longest excess of a period. --plot writes FILE's name with .png and .svg.
 
     \b
     Examples:
       ctl netmon 1 5
-      ctl netmon -d 10ms -t 60 --by task -f run.json eth0
+      ctl netmon -d 20ms -t 60 --by task -f run.json eth0
+      ctl netmon --plot run.json
       ctl netmon --csv -t 10 lo > lo.csv
       mpiexec -x LD_PRELOAD=$(ctl netmon --preload mpicc) PROGRAM
     """
@@ -65,34 +72,77 @@ def netmon(
         from ctl.monitor.netmon.mpi import preload_library
 
         click.echo(preload_library(mpicc))
-        return
+    elif record is not None:
+        from ctl.monitor.netmon.plot import draw
+
+        for drawn in draw(record):
+            click.echo(drawn)
+    else:
+        if as_csv and as_json:
+            raise CoschedError("--csv and --json exclude each other: choose one", USAGE)
+        device, delay, count = _positional(words)
+        if period is not None and delay is not None:
+            raise CoschedError(f"the period is given twice, -d {period} and {delay:g}: leave one out", USAGE)
+        form = "csv" if as_csv else "json" if as_json else "lines" if show or count else "live" if not file else ""
+        _monitor(device, _period(period) if period else delay, form, file, finest, seconds, count)
+
+
+def _monitor(
+    device: str | None,
+    period_s: float | None,
+    form: str,
+    file: Path | None,
+    finest: str,
+    seconds: float | None,
+    count: int | None,
+) -> None:
+    """Watch the queues. `form` of the display: csv, json, lines, live (lines where there is no terminal), or none."""
     from ctl.kernel.net_device import default_device
     from ctl.monitor.netmon.lines import in_words
-    from ctl.monitor.netmon.run import Output, monitor
+    from ctl.monitor.netmon.run import Output, Waiting, monitor
     from ctl.monitor.netmon.sampler import PERIOD_S
 
-    if as_csv and as_json:
-        raise CoschedError("--csv and --json exclude each other: choose one", USAGE)
-    device, delay, count = _positional(words)
-    if period is not None and delay is not None:
-        raise CoschedError(f"the period is given twice, -d {period} and {delay:g}: leave one out", USAGE)
-    period_s = _period(period) if period is not None else delay or PERIOD_S
+    device = device or default_device()
+    waiting: Waiting | None = None
     with contextlib.ExitStack() as stack:
         outputs = [_to_file(stack, file)] if file else []
-        if show or as_csv or as_json or not file:
-            outputs.append(Output(_form(finest, as_csv, as_json), _print))
-        report = monitor(device or default_device(), period_s, outputs, finest=finest, seconds=seconds, count=count)
-    if not as_json:
+        if form == "live" and (view := _live_view(device)) is not None:
+            outputs.append(Output(view, _print))
+            waiting = view.shown()
+        elif form:
+            outputs.append(Output(_form(form, finest), _print))
+        report = monitor(
+            device,
+            PERIOD_S if period_s is None else period_s,
+            outputs,
+            finest=finest,
+            seconds=seconds,
+            count=count,
+            waiting=waiting,
+        )
+    if form != "json":
         click.echo(in_words(report), err=True)
 
 
-def _form(finest: str, as_csv: bool, as_json: bool) -> Form:
+def _live_view(device: str) -> LiveView | None:
+    """The view on the terminal; None where there is none."""
+    from rich.console import Console
+
+    from ctl.monitor.netmon.live import LiveView
+
+    console = Console(highlight=False)
+    if not (console.is_terminal and sys.stdin.isatty()) or console.is_dumb_terminal:
+        return None
+    return LiveView(console, f"netmon {device}")
+
+
+def _form(form: str, finest: str) -> Form:
     """The form of what is printed."""
     from ctl.monitor.netmon.lines import Lines
     from ctl.monitor.netmon.records import Csv, Json
 
-    if as_csv or as_json:
-        return Csv() if as_csv else Json()
+    if form in ("csv", "json"):
+        return Csv() if form == "csv" else Json()
     return Lines(named=finest != "node", colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
 
 

@@ -31,7 +31,7 @@ from ctl.monitor.panels import PAGES, History, Page, frame
 from ctl.monitor.text import ASCII, UNICODE, Glyphs, duration
 from ctl.protocol import Client
 
-__all__ = ["KEYS", "Frame", "agent_view", "glyphs_for", "run"]
+__all__ = ["KEYS", "Frame", "agent_view", "glyphs_for", "keyboard", "run"]
 
 INTERVAL_S = 1.0
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.1, 3600.0
@@ -52,6 +52,18 @@ def agent_view() -> View:
 def glyphs_for(console: Console) -> Glyphs:
     """Return the characters this console's encoding can show."""
     return UNICODE if console.encoding.lower().replace("-", "").startswith("utf") else ASCII
+
+
+@contextlib.contextmanager
+def keyboard() -> Iterator[None]:
+    """Read keys as they are typed, unechoed; the terminal's settings are restored in any case."""
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setcbreak(fd)
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
 class Frame:
@@ -204,7 +216,7 @@ class _Live:
         with self._signals():
             self._feed.start()
             try:
-                with self._keyboard(), self._live:
+                with keyboard(), self._live:
                     self._loop()
             except KeyboardInterrupt:
                 return
@@ -260,17 +272,6 @@ class _Live:
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.write(self._out, b".")
-
-    @contextlib.contextmanager
-    def _keyboard(self) -> Iterator[None]:
-        """Read keys as they are typed, unechoed; the terminal's settings are restored in any case."""
-        fd = sys.stdin.fileno()
-        before = termios.tcgetattr(fd)
-        try:
-            tty.setcbreak(fd)
-            yield
-        finally:
-            termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -14,11 +14,15 @@ from ctl.monitor.netmon.clock import Clock, OwnReport
 from ctl.monitor.netmon.rows import Sample
 from ctl.monitor.netmon.sampler import Sampler
 
-__all__ = ["Form", "Output", "monitor"]
+__all__ = ["Form", "Output", "Waiting", "monitor"]
 
 _SHORTEST_S: Final = 0.0001
 _LONGEST_S: Final = 3600.0
 _ENDING: Final = {signal.SIGINT, signal.SIGTERM}
+
+
+Waiting = contextlib.AbstractContextManager[Callable[[float], bool]]
+"""Gives a function that waits for so many seconds, and returns whether to end."""
 
 
 class Form(Protocol):
@@ -39,17 +43,24 @@ class Output(NamedTuple):
 
 
 def monitor(
-    device: str, period_s: float, outputs: list[Output], *, finest: str, seconds: float | None, count: int | None
+    device: str,
+    period_s: float,
+    outputs: list[Output],
+    *,
+    finest: str,
+    seconds: float | None,
+    count: int | None,
+    waiting: Waiting | None = None,
 ) -> OwnReport:
     """Sample until the time or the count is reached, or a signal comes. Raises CoschedError.
 
-    `period_s`, `seconds`: in seconds; `finest`: one of KINDS.
+    `period_s`, `seconds`: in seconds; `finest`: one of KINDS; `waiting`: how to wait, if not for time and signals only.
     """
     if not _SHORTEST_S <= period_s <= _LONGEST_S:
         raise CoschedError(f"period {period_s:g} s is out of range: 0.1 ms to 1 h, as in -d 100ms", USAGE)
     if seconds is not None and seconds < period_s:
         raise CoschedError(f"time {seconds:g} s is shorter than one period, {period_s:g} s: give a longer -t", USAGE)
-    with Sampler(device, finest, period_s) as sampler, _until_a_signal() as wait:
+    with Sampler(device, finest, period_s) as sampler, waiting or _until_a_signal() as wait:
         gc.collect()
         gc.freeze()  # what there is now stays: no collection looks through it
         clock = Clock(period_s, wait)

@@ -92,10 +92,10 @@ top.run(fetch, interval=0.2)
 
 
 class Terminal:
-    """A child with `ctl top` on a pseudo-terminal, and its output."""
+    """A child on a pseudo-terminal, of which `ctl top` is the usual one, and its output."""
 
-    def __init__(self, columns: int = 80, lines: int = 24) -> None:
-        code = _CHILD.format(repository=str(REPOSITORY), tests=str(Path(__file__).parent))
+    def __init__(self, columns: int = 80, lines: int = 24, code: str = "") -> None:
+        code = code or _CHILD.format(repository=str(REPOSITORY), tests=str(Path(__file__).parent))
         self.main, self.other = pty.openpty()
         self.resize(columns, lines)
         self.before = termios.tcgetattr(self.other)
@@ -123,9 +123,9 @@ class Terminal:
         self.written += read
         return read
 
-    def ended(self) -> int:
-        """Wait for the end; returns the exit status, after checking that the terminal is as it was."""
-        self.until(r"\x1b\[\?1049l")
+    def ended(self, last: str = "") -> int:
+        """Wait for the end and these last words; returns the exit status, after a check of the terminal's settings."""
+        self.until(r"\x1b\[\?1049l[\s\S]*" + last)
         _, status = os.waitpid(self.pid, 0)
         assert termios.tcgetattr(self.other) == self.before
         assert self.written.rindex("\x1b[?1049l") > self.written.rindex("\x1b[?1049h")
