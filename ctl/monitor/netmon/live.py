@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -134,5 +134,5 @@ class LiveView:
     def _draw(self) -> None:
         size = self._console.size
         lines = frame(self._title, self._trends, self._rows, size.width, size.height, self._glyphs)
-        self._live.update(Group(*lines), refresh=True)
+        self._live.update(Text("\n", no_wrap=True).join(lines), refresh=True)
         self._drawn = time.monotonic()

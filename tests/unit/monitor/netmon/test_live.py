@@ -71,7 +71,7 @@ def test_what_nobody_tells_is_left_out() -> None:
 @pytest.mark.parametrize("end", [b"q", b"\x03", signal.SIGTERM], ids=["q", "ctrl-c", "sigterm"])
 def test_it_ends_with_its_report_and_gives_the_terminal_back(end: bytes | signal.Signals) -> None:
     terminal = Terminal(100, 30, CHILD)
-    terminal.until("sockets rcv_bytes")
+    terminal.until(r"netmon lo[^\n]*q quit[^\n]*\n[^\n]*node +now +peak[^\n]*\n[^\n]*rcv_bytes[^\n]*\n[^\n]*snd_bytes")
     terminal.resize(60, 10)
     terminal.until("netmon lo.*q quit")
     if isinstance(end, bytes):
