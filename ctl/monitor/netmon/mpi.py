@@ -61,16 +61,18 @@ class Ranks:
     """The ranks on this node that have the library."""
 
     def __init__(self, period_s: float, finest: str) -> None:
-        """`period_s`: how often they will be read; `finest`: whose figures are wanted, of KINDS."""
+        """`period_s`: how often they will be read; `finest`: whose figures are wanted, of KINDS.
+
+        Ranks hear of it within 0.1 s, and keep their figures up to date from then on.
+        """
         self._period_ns, self._finest = int(period_s * 1e9), finest
         self._ranks: dict[int, tuple[int, Task]] = {}  # by pid: the file's descriptor, the process
-        self._next = float("-inf")
+        self._look()
 
     def add_to(self, rows: dict[Owner, Values]) -> None:
         """Add the figures of group "mpi" to the rows of the ranks' owners; without ranks they are unknown."""
-        if (now := time.monotonic()) >= self._next:
+        if time.monotonic() >= self._next:
             self._look()
-            self._next = now + _AGAIN_S
         rows[NODE] |= dict.fromkeys(_KEYS)
         for descriptor, process in self._ranks.values():
             lengths = _lengths(os.pread(descriptor, _SIZE, 0))
@@ -87,6 +89,7 @@ class Ranks:
 
     def _look(self) -> None:
         """Find ranks that came, drop those that went, and tell all of them that somebody reads."""
+        self._next = time.monotonic() + _AGAIN_S
         names = {int(name[len(_PREFIX) :]) for name in os.listdir(_SHM) if _NAME.fullmatch(name)}
         for pid in self._ranks.keys() - names:
             os.close(self._ranks.pop(pid)[0])
