@@ -14,6 +14,7 @@ import click
 
 from ctl.cli.common import JSON
 from ctl.errors import USAGE, CoschedError, brief
+from ctl.monitor.netmon.figures import FIGURES, KINDS, Figure
 
 if TYPE_CHECKING:
     from ctl.monitor.netmon.live import LiveView
@@ -25,12 +26,50 @@ _UNITS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?|\.\d+")
 
 
-@click.command()
+def _figure(figure: Figure) -> str:
+    """A line of the help."""
+    kind = f"{figure.unit} in the period" if figure.counts else figure.unit
+    return f"  {figure.key:<21} {figure.head:<6} {kind + ':':<23} {figure.meaning}"
+
+
+_HELP: Final = """\
+Show the queues on the way of a message, each period: of MPI, sockets, the qdisc, the device, the CPUs' backlogs.
+
+Levels are those at the end of a period, counts are of the period. IFACE is the device of the default route if none
+is named. DELAY is in seconds and COUNT is the number of samples, as for vmstat(8). --file writes CSV if the file's
+name ends in .csv, else JSON, an object a line. Packets in sockets are known of jobs, while an agent's sensors run.
+MPI's queues are known of ranks that have a library preloaded: --preload builds it with the MPI compiler MPICC. On a
+terminal, without COUNT, --show and --file, the figures are shown live with their trends; q quits. At the end, or
+after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after the next was
+due, and the longest excess of a period. --plot writes FILE's name with .png and .svg.
+
+\b
+Figures, the heads of their columns, and units:
+{figures}
+
+\b
+Examples:
+  ctl netmon 1 5
+  ctl netmon -d 20ms -t 60 --by task -f run.json eth0
+  ctl netmon --plot run.json
+  ctl netmon --csv -t 10 lo > lo.csv
+  mpiexec -x LD_PRELOAD=$(ctl netmon --preload mpicc) PROGRAM
+""".format(figures="\n".join(map(_figure, FIGURES)))
+
+
+@click.command(help=_HELP)
 @click.option("--period", "-d", metavar="PERIOD", help="100us, 100ms, 1s; a number without unit is ms [default: 100ms]")
 @click.option("--time", "-t", "seconds", type=float, metavar="SECONDS", help="end after so many seconds")
 @click.option("--show", "-s", is_flag=True, help="print lines, also beside --file")
 @click.option("--file", "-f", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="write to a file")
-@click.option("--by", "finest", type=click.Choice(["node", "job", "task"]), default="job", show_default=True)
+@click.option(
+    "--by",
+    "finest",
+    type=click.Choice(KINDS),
+    default="job",
+    show_default=True,
+    help="the finest lines",
+)
 @click.option("--preload", "mpicc", metavar="MPICC", help="print the library for the ranks of this compiler, and end")
 @click.option(
     "--plot", "record", metavar="FILE", type=click.Path(path_type=Path), help="draw a file of --file, and end"
@@ -50,24 +89,7 @@ def netmon(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Show the queues on the way of a message, each period: of MPI, sockets, the qdisc, the device, the CPUs' backlogs.
-
-    Levels are those at the end of a period, counts are of the period. IFACE is the device of the default route if none
-    is named. DELAY is in seconds and COUNT is the number of samples, as for vmstat(8). --file writes CSV if the file's
-    name ends in .csv, else JSON, an object a line. Packets in sockets are known of jobs, while an agent's sensors run.
-    MPI's queues are known of ranks that have a library preloaded: --preload builds it with the MPI compiler MPICC. On a
-    terminal, without COUNT, --show and --file, the figures are shown live with their trends; q quits. At the end, or
-    after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after the next was
-    due, and the longest excess of a period. --plot writes FILE's name with .png and .svg.
-
-    \b
-    Examples:
-      ctl netmon 1 5
-      ctl netmon -d 20ms -t 60 --by task -f run.json eth0
-      ctl netmon --plot run.json
-      ctl netmon --csv -t 10 lo > lo.csv
-      mpiexec -x LD_PRELOAD=$(ctl netmon --preload mpicc) PROGRAM
-    """
+    """The command; its help is _HELP."""
     if mpicc is not None:
         from ctl.monitor.netmon.mpi import preload_library
 

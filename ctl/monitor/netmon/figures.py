@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["BY_KEY", "FIGURES", "GROUPS", "OF_OWNERS", "Figure"]
+__all__ = ["BY_KEY", "FIGURES", "GROUPS", "KINDS", "OF_OWNERS", "Figure"]
 
 
 class Figure(NamedTuple):
@@ -33,6 +33,8 @@ class Figure(NamedTuple):
 
 
 GROUPS: Final = ("mpi", "sockets", "qdisc", "device", "softnet")
+KINDS: Final = ("node", "job", "task")
+"""Of whom there are figures, the coarsest first."""
 OF_OWNERS: Final = ("mpi", "sockets")
 """The groups that jobs and tasks have, too."""
 

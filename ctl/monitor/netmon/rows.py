@@ -6,12 +6,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ctl.kernel.owners import Task
+from ctl.monitor.netmon.figures import KINDS
 from ctl.monitor.text import clean
 
-__all__ = ["KINDS", "NODE", "Owner", "Sample", "Values", "owners_of"]
+__all__ = ["NODE", "Owner", "Sample", "Values", "owners_of"]
 
-KINDS: Final = ("node", "job", "task")
-"""The kinds of owners, the coarsest first."""
 
 Values = dict[str, int | None]
 """Figures by their key; None: unknown here. A figure that is not there has no meaning for its owner."""
