@@ -21,7 +21,8 @@ from rich.text import Text
 from ctl.monitor.netmon.clock import OwnReport
 from ctl.monitor.netmon.figures import FIGURES, OF_OWNERS, Figure
 from ctl.monitor.netmon.rows import NODE, Owner, Sample, Values
-from ctl.monitor.pen import HEAD, HISTORY, PARALLEL, QUIET, WARN
+from ctl.monitor.palette import HEAD, PARALLEL, QUIET, WARN
+from ctl.monitor.pen import HISTORY
 from ctl.monitor.text import Column, Glyphs, fit, line, number, row, spark
 from ctl.monitor.top import glyphs_for, keyboard
 

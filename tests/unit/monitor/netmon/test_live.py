@@ -11,6 +11,7 @@ import pytest
 
 from ctl.monitor.netmon.figures import BY_KEY, FIGURES
 from ctl.monitor.netmon.live import Trends, frame
+from ctl.monitor.palette import WARN
 from ctl.monitor.netmon.rows import NODE, Owner, Values
 from ctl.monitor.text import ASCII, UNICODE
 from tests.unit.monitor.netmon.test_forms import values
