@@ -11,8 +11,8 @@ import pytest
 
 from ctl.monitor.netmon.figures import BY_KEY, FIGURES
 from ctl.monitor.netmon.live import Trends, frame
-from ctl.monitor.palette import WARN
 from ctl.monitor.netmon.rows import NODE, Owner, Values
+from ctl.monitor.palette import WARN
 from ctl.monitor.text import ASCII, UNICODE
 from tests.unit.monitor.netmon.test_forms import values
 from tests.unit.monitor.test_top_terminal import REPOSITORY, Terminal
@@ -60,7 +60,7 @@ def test_a_line_has_the_newest_value_the_peak_and_the_trend() -> None:
         if text.plain.startswith("sockets drops")
     )
     assert told.plain.split() == ["sockets", "drops", "7", "40", "▇▂"]
-    assert "yellow" in str(told.spans[0].style)
+    assert WARN in str(told.spans[0].style)
 
 
 def test_what_nobody_tells_is_left_out() -> None:
