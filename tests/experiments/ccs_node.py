@@ -71,7 +71,7 @@ class Helper:
                 kind = agent.call("status")["contract"]["kind"]
                 if name is not None and kind == knobs.get("contract", POLICIES[name].contract):
                     agent.call("set", knobs=dict.fromkeys(MODULES, "off"))  # what they remember ends here
-                    agent.call("switch", policy=name, knobs=knobs)
+                    agent.call("switch", policy=name, knobs={k: v for k, v in knobs.items() if k != "contract"})
                     return
         except NotRunning:
             if name is None:
