@@ -140,9 +140,18 @@ picture SECONDS="30": setup
     @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/picture -- docs/record {{ SECONDS }} </dev/null
     @.venv/bin/python -m ctl.monitor.picture build/picture/views.json docs/dashboard
 
-# Record jobs under policy fit in a VM, and draw docs/report.png: what `ctl report` tells of them
+# Record jobs under policy fit in a VM, and draw what `ctl report` tells of them, docs/report.png, and what `ctl top` shows
+# of their queue, docs/queue.png
 picture-report: setup
+    @.venv/bin/pip install -qq --disable-pip-version-check cairosvg
     @mkdir -p build/report
     @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/report -- docs/record-report </dev/null
-    @"$(tests/browser)" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,1560 \
+    @"$(tests/browser)" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,1525 \
         --screenshot=docs/report.png "file://$PWD/build/report/report.html"
+    @.venv/bin/python -m ctl.monitor.picture build/report/views.json docs/queue --page queue --size 100x24
+
+# Scrape a node of a VM with a real Prometheus, and draw docs/metrics.png: the board of docs/grafana.json on its page
+picture-metrics: setup
+    @. vm/apt.sh; command -v prometheus >/dev/null || apt_install prometheus
+    @.venv/bin/python docs/picture_metrics.py "$(tests/browser)" \
+        vm/run --cpus 2 --memory 800 --swap 512:2 --timeout 400 -- docs/record-metrics
