@@ -90,6 +90,7 @@ class World:
         for node in self.nodes.values():
             self.later(self.draw.uniform(0, 2), node.load)
         self.later(_TICK, self._tick)
+        self.later(_LOOK, self._look_at_turns)
 
     def later(self, seconds: float, what: Callable[..., object], *args: object) -> None:
         self.loop.call_later(seconds, what, *args)
@@ -328,6 +329,12 @@ class World:
 
     # time
 
+    def _look_at_turns(self) -> None:
+        if self.over:
+            return
+        self.later(_LOOK, self._look_at_turns)
+        self._turn = max([self._turn, *(node.turn_s for node in self.nodes.values())])
+
     def _tick(self) -> None:
         if self.over:
             return
@@ -350,7 +357,6 @@ class World:
 
     def _check(self) -> None:
         now, wrong = self.loop.now, {}
-        self._turn = max([self._turn, *(node.turn_s for node in self.nodes.values())])
         for name, node in self.nodes.items():
             running = [jid for jid in node.kernel.held if node.runs(jid) and jid in self.jobs]
             sizes = [self.jobs[jid].claim(name, node.kernel.held[jid].size) for jid in running]
