@@ -19,6 +19,7 @@ from ctl.kernel.dumps import Dumps, Refused, attributes, layout, number_of, requ
 from ctl.kernel.imports import only_submodules
 
 with only_submodules("pyroute2"):
+    from pyroute2.netlink.exceptions import NetlinkError
     from pyroute2.netlink.generic.ethtool import NlEthtool
     from pyroute2.netlink.nlsocket import NetlinkSocket
     from pyroute2.netlink.rtnl import RTM_GETQDISC, RTM_GETROUTE, RTM_GETSTATS
@@ -129,10 +130,11 @@ class Device:
 
     def rings(self) -> tuple[int, int] | None:
         """(places in its rings for receiving, for sending), packets each; None if its driver does not tell."""
-        with contextlib.suppress(Exception):  # pyroute2 has an exception of its own for each way of "not supported"
+        with contextlib.suppress(NetlinkError):
             with contextlib.closing(NlEthtool()) as ethtool:
                 (found,) = ethtool.get_rings(ifname=self.name)
-            return found.get_attr("ETHTOOL_A_RINGS_RX"), found.get_attr("ETHTOOL_A_RINGS_TX")
+            receiving, sending = found.get_attr("ETHTOOL_A_RINGS_RX"), found.get_attr("ETHTOOL_A_RINGS_TX")
+            return (receiving, sending) if receiving and sending else None
         return None
 
     def close(self) -> None:

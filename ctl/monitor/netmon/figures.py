@@ -25,6 +25,7 @@ class Figure(NamedTuple):
     unit: str
     meaning: str
     loss: bool = False  # anything but 0 is a message lost, or sent again
+    fixed: bool = False  # it does not change: no trend, no panel
 
     @property
     def key(self) -> str:
@@ -54,6 +55,8 @@ FIGURES: Final = (
     Figure("qdisc", "bytes", "", False, "bytes", "in the device's qdisc"),
     Figure("qdisc", "drops", "drop", True, "packets", "dropped by the qdisc", True),
     Figure("device", "ring_bytes", "ring", False, "bytes", "in the rings for sending (byte queue limits)"),
+    Figure("device", "tx_ring", "", False, "packets", "that the rings for sending hold", fixed=True),
+    Figure("device", "rx_ring", "", False, "packets", "that the rings for receiving hold", fixed=True),
     Figure("device", "tx_packets", "tx", True, "packets", "sent"),
     Figure("device", "rx_packets", "rx", True, "packets", "received"),
     Figure("device", "tx_bytes", "", True, "bytes", "sent"),

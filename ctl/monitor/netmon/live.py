@@ -39,7 +39,8 @@ Trends = dict[str, deque[int | None]]
 def frame(title: str, trends: Trends, rows: dict[Owner, Values], width: int, height: int, glyphs: Glyphs) -> list[Text]:
     """The screen's lines; figures that have always been 0 make room first."""
     owned = _owners(rows, width, glyphs)
-    known = [figure for figure in FIGURES if any(value is not None for value in trends.get(figure.key, ()))]
+    moving = (figure for figure in FIGURES if not figure.fixed)
+    known = [figure for figure in moving if any(value is not None for value in trends.get(figure.key, ()))]
     room = max(1, height - 2 - min(len(owned), height // 3))
     shown = known if len(known) <= room else [figure for figure in known if any(trends[figure.key])] or known
     head = f"{'node':<{_NAME}} {'now':>{_NUMBER}} {'peak':>{_NUMBER}}  trend, newest right"

@@ -39,7 +39,7 @@ def panels(samples: Sequence[Sample]) -> dict[tuple[str, str], list[Figure]]:
     """The figures of the node that are not 0 throughout, by (group, unit)."""
     found: dict[tuple[str, str], list[Figure]] = {}
     for figure in FIGURES:
-        if any(value > 0 for value in _values(samples, NODE, figure)):
+        if not figure.fixed and any(value > 0 for value in _values(samples, NODE, figure)):
             found.setdefault((figure.group, _unit(figure)), []).append(figure)
     return found
 
@@ -75,7 +75,8 @@ def _drawn(samples: Sequence[Sample], title: str) -> Any:
         axes.grid(alpha=0.3)
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=7)
     places[-1].set_xlabel("time, s")
-    silent = [figure.key for figure in FIGURES if all(figure not in known for known in shown.values())]
+    drawn = {figure.key for known in shown.values() for figure in known}
+    silent = [figure.key for figure in FIGURES if figure.key not in drawn and not figure.fixed]
     canvas.suptitle(
         f"{title}: {len(samples)} samples" + (f"\n0 or unknown: {', '.join(silent)}" if silent else ""),
         fontsize=8,

@@ -29,6 +29,8 @@ class Sampler:
         """
         with contextlib.ExitStack() as stack:
             self.device = stack.enter_context(Device(device))
+            rx_ring, tx_ring = self.device.rings() or (None, None)
+            self._fixed: Values = {"device.rx_ring": rx_ring, "device.tx_ring": tx_ring}
             self._softnet = stack.enter_context(Softnet())
             self._sockets = stack.enter_context(contextlib.closing(SocketQueues(finest)))
             self._ranks = stack.enter_context(contextlib.closing(Ranks(period_s, finest)))
@@ -50,8 +52,7 @@ class Sampler:
         """The figures of the device and of softnet, counts since boot."""
         groups = (("qdisc", self.device.qdisc()), ("device", self.device.counters()), ("softnet", self._softnet.read()))
         found: Values = {f"{group}.{name}": value for group, read in groups for name, value in read._asdict().items()}
-        found["device.ring_bytes"] = self.device.ring_bytes()
-        return found
+        return found | self._fixed | {"device.ring_bytes": self.device.ring_bytes()}
 
     def close(self) -> None:
         """Close everything."""
