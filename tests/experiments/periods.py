@@ -7,7 +7,6 @@ contract_step=on the periods of both nodes begin together. The machines are in l
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tests.experiments.waiting import Measurement, markdown, measure
+from tests.experiments.waiting import Measurement, keep, markdown, measure
 
 __all__ = ["main", "rows"]
 
@@ -91,8 +90,8 @@ def _plot(measured: Iterable[Measurement], path: Path) -> None:
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 1 << 20), metavar="N",
               help="Of all that is random in the first run's machines; the next run has the next.")
-@click.option("--keep", is_flag=True, help="Write table, plot and runs to results/.")
-def main(repeat: int, seed: int, keep: bool) -> None:
+@click.option("--keep", "kept", is_flag=True, help="Write table, plot and runs to results/.")
+def main(repeat: int, seed: int, kept: bool) -> None:
     """Measure round trips under both contracts for each period, on two virtual machines with one CPU each."""
     console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
@@ -106,16 +105,11 @@ def main(repeat: int, seed: int, keep: bool) -> None:
     for row in rows(measured):
         table.add_row(*row)
     console.print(table)
-    if keep:
-        describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
-        commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
+    if kept:
         command = f"just experiment periods --repeat {repeat} --seed {seed} --keep"
-        results = _REPO / "results"
-        kept = {"commit": commit, "command": command, "measured": measured}
-        (results / "periods.json").write_text(json.dumps(kept, indent=1) + "\n")
-        heading = f"# Periods of the class contract\n\n`{command}` at {commit}; medians.\n\n"
-        (results / "periods.md").write_text(heading + markdown(rows(measured), _HEADINGS) + "\n![Plot](periods.png)\n")
-        _plot(measured, results / "periods.png")
+        drawn = markdown(rows(measured), _HEADINGS) + "\n![Mean round trips by length of period](periods.png)\n"
+        keep("periods", "Periods of the class contract", command, measured, drawn)
+        _plot(measured, _REPO / "results/periods.png")
 
 
 if __name__ == "__main__":

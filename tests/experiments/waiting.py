@@ -22,7 +22,7 @@ from rich.table import Table
 
 from tests.experiments import clusters
 
-__all__ = ["Measurement", "main", "markdown", "measure", "rows"]
+__all__ = ["Measurement", "keep", "main", "markdown", "measure", "rows"]
 
 _REPO = Path(__file__).resolve().parents[2]
 _CONFIGS = ("eevdf", "csm+spin_ms=0", "csm+spin_ms=2")
@@ -87,6 +87,15 @@ def measure(
         return [{**one, "seed": seed, "lockstep": lockstep} for one in found]
 
 
+def keep(name: str, title: str, command: str, measured: Sequence[Measurement], table: str) -> None:
+    """Write what was measured, and the table of it, to results/, with the command and the commit."""
+    describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
+    commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
+    kept = {"commit": commit, "command": command, "measured": measured}
+    (_REPO / f"results/{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (_REPO / f"results/{name}.md").write_text(f"# {title}\n\n`{command}` at {commit}; medians.\n\n{table}")
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option("--configs", default=",".join(_CONFIGS), show_default=True, help="eevdf, and policies with their knobs.")
@@ -95,8 +104,8 @@ def measure(
 @click.option("--free", is_flag=True, help="Let the machines run in real time, not in lock-step.")
 @click.option("--again", is_flag=True, help="Make the first run twice, and tell whether they are the same; status 1 "
               "if not.")
-@click.option("--keep", is_flag=True, help="Keep what was measured in results/.")
-def main(repeat: int, configs: str, seed: int, free: bool, again: bool, keep: bool) -> None:
+@click.option("--keep", "kept", is_flag=True, help="Keep what was measured in results/.")
+def main(repeat: int, configs: str, seed: int, free: bool, again: bool, kept: bool) -> None:
     """Measure what a rank that waits costs, on two virtual machines with one CPU each."""
     console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
@@ -113,15 +122,10 @@ def main(repeat: int, configs: str, seed: int, free: bool, again: bool, keep: bo
     for row in rows(measured):
         table.add_row(*row)
     console.print(table)
-    if keep:
-        describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
-        commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
+    if kept:
         kind = f"--seed {seed}{' --free' if free else ''}"
         command = f"just experiment waiting --repeat {repeat} --configs {configs} {kind} --keep"
-        kept = {"commit": commit, "command": command, "measured": measured}
-        (_REPO / "results/waiting.json").write_text(json.dumps(kept, indent=1) + "\n")
-        heading = f"# Waiting ranks\n\n`{command}` at {commit}; medians.\n\n"
-        (_REPO / "results/waiting.md").write_text(heading + markdown(rows(measured)))
+        keep("waiting", "Waiting ranks", command, measured, markdown(rows(measured)))
 
 
 if __name__ == "__main__":
