@@ -178,11 +178,23 @@ def _to_file(stack: contextlib.ExitStack, path: Path) -> Output:
     from ctl.monitor.netmon.records import Csv, Json
     from ctl.monitor.netmon.run import Output
 
+    def failed(error: OSError) -> CoschedError:
+        return CoschedError(f"cannot write {path}: {error.strerror}: choose another file with -f")
+
     try:
-        file = stack.enter_context(path.open("w", encoding="utf-8"))
+        file = stack.enter_context(path.open("wb", buffering=0))  # each sample is there at once
     except OSError as error:
-        raise CoschedError(f"cannot write {path}: {error.strerror}: choose another file with -f") from None
-    return Output(Csv() if path.suffix == ".csv" else Json(), file.write)
+        raise failed(error) from None
+
+    def write(text: str) -> None:
+        left = text.encode()
+        try:
+            while left:
+                left = left[file.write(left) :]
+        except OSError as error:
+            raise failed(error) from None
+
+    return Output(Csv() if path.suffix == ".csv" else Json(), write)
 
 
 def _positional(words: tuple[str, ...]) -> tuple[str | None, float | None, int | None]:

@@ -46,6 +46,13 @@ def test_a_file_has_the_form_of_its_name(ctl: Ctl, tmp_path: Path) -> None:
     assert "rcvB" in both.stdout and (tmp_path / "b.csv").exists()
 
 
+@pytest.mark.parametrize("name", ["/dev/full", "/nowhere/a.json"])
+def test_a_file_that_cannot_be_written_is_told(ctl: Ctl, name: str) -> None:
+    done = ctl("netmon", "lo", "0.02", "3", "-f", name)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: cannot write {name}: ") and done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
