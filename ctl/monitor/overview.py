@@ -52,7 +52,8 @@ def _body(pen: Pen, room: int) -> list[Text]:
     more_events = min(left, len(lower) - low) if low else 0
     left -= more_events
     blank = [line(pen.width, [])]
-    sections = [queue_lines, job_lines[: few + more_jobs], lower[: low + more_events], trend]
+    lower = rules_and_events(pen, low + more_events)
+    sections = [queue_lines, job_lines[: few + more_jobs], lower, trend]
     if few and len(job_lines) > few + more_jobs:
         hidden = len(job_lines) - few - more_jobs + 1
         sections[1][-1] = line(pen.width, [Text(f"{pen.glyphs.more} {hidden} more jobs", QUIET)])

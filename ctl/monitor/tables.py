@@ -92,7 +92,7 @@ def _state(wanted: str, frozen: bool) -> tuple[str, str]:
 
 
 def rules_and_events(pen: Pen, height: int) -> list[Text]:
-    """Rules on the left, the newest events on the right, newest first."""
+    """Rules on the left, the newest events on the right, newest first, each whole or not at all but the first."""
     narrow = pen.width < 64
     left = pen.width if narrow else 34 if pen.width < 100 else 44
     columns = [Column("RULE", left - 23), Column("INSERTED/s", 10, True), Column("OVERTAKES/s", 11, True)]
@@ -114,6 +114,8 @@ def rules_and_events(pen: Pen, height: int) -> list[Text]:
     for event in reversed(pen.view["events"]):
         stamp = time.strftime("%H:%M:%S", time.localtime(event["time"]))
         first, *more = wrapped(event["text"], width - 9)
+        if not narrow and len(events) > 1 and len(events) + 1 + len(more) > height:
+            break
         events.append(line(width, [Text(stamp + " ", QUIET), first]))
         events += [line(width, [" " * 9, text]) for text in more]
     if len(events) == 1:

@@ -114,6 +114,15 @@ def test_nothing_of_the_overview_is_cut(width: int, height: int) -> None:
     assert not [line for line in lines if "…" in line and not re.search(r"… \d+ more$", line)]
 
 
+@pytest.mark.parametrize("height", range(24, 61))
+def test_events_are_shown_whole(height: int) -> None:
+    shown = busy()
+    texts = [f"begin {place} {'word ' * (place % 13)}end" for place in range(50)]
+    shown["events"] = [{"time": 1.7e9 + place, "text": text} for place, text in enumerate(texts)]
+    text = "\n".join(screen(OVERVIEW, 80, height, shown))
+    assert text.count("begin") == text.count("end\n") >= 1
+
+
 def test_without_a_queue_or_a_cluster_the_pages_say_what_to_do() -> None:
     assert any("Policy csm keeps no queue of jobs: `ctl switch fit`" in text for text in screen(QUEUE, shown=view()))
     unloaded = view(policy=None, rule=None, cpus=[], jobs=[])
