@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NotRequired, Protocol, TypedDict
+from typing import Any, Final, NotRequired, Protocol, TypedDict
 
 __all__ = [
+    "MAX_SKEW",
     "Cluster",
     "ClusterNode",
     "Cpu",
@@ -49,6 +50,8 @@ __all__ = [
 ]
 
 # between agent and cluster
+
+MAX_SKEW: Final = 60.0  # seconds that two nodes' clocks may be apart
 
 
 class State(StrEnum):

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ctl.cluster.events import MAX_LEASE, Event, Kind
+from ctl.contract import MAX_SKEW
 from ctl.errors import brief
 from ctl.protocol import MAX_INTEGER, parse
 
@@ -30,7 +31,6 @@ __all__ = [
     "JOBS",
     "MAX_MESSAGE",
     "MAX_RECORD",
-    "MAX_SKEW",
     "NODES",
     "Budget",
     "Drop",
@@ -56,7 +56,6 @@ __all__ = [
 BUCKETS = HOLDS, NODES, JOBS = "cosched_holds", "cosched_nodes", "cosched_jobs"  # of the key-value store
 MAX_MESSAGE = 1024  # bytes
 MAX_RECORD = 16 * 1024  # bytes of the record of a node's jobs
-MAX_SKEW = 60.0  # seconds that two nodes' clocks may be apart
 _VERSION = 1
 _MAX_WHY = 200  # characters
 _RATE, _BURST = 500.0, 2000.0  # messages a second that a node may send to another, and how many at once

@@ -14,8 +14,9 @@ the jobs that ran go behind: their `behind` is that moment. The order is by `beh
 counts as gone behind at the last end of a turn, so it is behind those that waited longer, and before none that came
 earlier. A job that began to run late in a turn stays for the next: it keeps its memory for at least KEPT of a turn.
 
-A clock may be wrong for a while, and what it told stays in the facts. A time more than SKEW ahead is of such a clock:
-else a job that began then would never have had its turn, and a job that went behind would stay there until that day.
+A clock may be wrong for a while, and what it told stays in the facts. A time more than MAX_SKEW ahead is of such a
+clock, and does not count: else a job that began then would keep its memory until that day, and a job that went behind
+would stay there.
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ctl.contract import JobFacts, NodeFacts
+from ctl.contract import MAX_SKEW, JobFacts, NodeFacts
 from ctl.jobs.fit import Demand
 
-__all__ = ["KEPT", "SKEW", "Known", "had_their_turn", "last_end", "merge"]
+__all__ = ["KEPT", "Known", "had_their_turn", "last_end", "merge"]
 
 KEPT: Final = 0.75  # of a turn
-SKEW: Final = 60.0  # seconds that clocks may be apart; farther apart nodes do not hear each other (cluster/wire.py)
 _LAST: Final = 1 << 62  # jobs without a number come last
 
 
@@ -84,8 +84,8 @@ def merge(
             jobs.setdefault(fact.jid, Known(fact.jid)).add(node, place, fact)
     for job in jobs.values():
         job.behind = max(job.behind, behind.get(job.jid, 0.0))
-        job.behind = job.behind if job.behind <= at + SKEW else end
-        job.since = job.since if job.since <= at + SKEW else 0.0
+        job.behind = job.behind if job.behind <= at + MAX_SKEW else end
+        job.since = job.since if job.since <= at + MAX_SKEW else 0.0
     return sorted(jobs.values(), key=lambda job: (job.behind, job.arrival, job.place, job.jid))
 
 

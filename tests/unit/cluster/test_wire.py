@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from ctl.cluster import wire
 from ctl.cluster.directory import FACTOR, KEEP, Directory, Hold, Size
 from ctl.cluster.events import LEASE, Event, Kind
-from ctl.cluster.wire import MAX_MESSAGE, MAX_SKEW, Budget, Drop, Drops
+from ctl.cluster.wire import MAX_MESSAGE, Budget, Drop, Drops
+from ctl.contract import MAX_SKEW
 
 NOW = 1.8e9
 EVENT = Event("node2", 3, 17, "sim:7", Kind.STOP, True, True, LEASE, "swapping")

@@ -9,7 +9,7 @@ on all their nodes at once, without asking. A job computes while it runs on all 
     no deadlock, none stopped for ever   once nothing fails any more, every job ends within so many turns
     no livelock                          no job is stopped and started more than a few times in a turn, and no second
                                          has more than some thousand steps (virtual_time.py)
-    what runs together fits              on no node do jobs that do not fit run for longer than a lease (and a look)
+    what runs together fits              on no node do jobs that do not fit run for longer than 3 s, which is 3 looks
     each node decides alone              a node that hears nobody runs at least one of its jobs after a lease
     nodes agree                          a job that runs on one of its nodes and not on another does so no longer than a
                                          lease; without failures, no longer than 0.1 s and the way of a message
@@ -363,7 +363,7 @@ class World:
             if len(running) > 1 and sum(sizes) > TOTAL - node.kernel.local and node.works:
                 since = max(self._wrong.get(("fits not", name), now), node.troubled)
                 wrong["fits not", name] = since
-                if now - since > LEASE + _SLACK:
+                if now - since > _SLACK:
                     raise Broken(f"{running} do not fit on {name}: {sizes}")
             alone = node.works and not self.broker.of(name) and bool(node.kernel.held)
             if alone and not any(node.runs(jid) for jid in node.kernel.held):
