@@ -191,7 +191,7 @@ def wrapped(text: str, width: int) -> list[str]:
         if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
             lines[-1] += " " + word
             continue
-        first, *more = chop_cells(word, room) or [""]
+        first, *more = chop_cells(word, room) or [word]  # a mark that only changes the character before it
         lines += [first, *more]
     return lines[1:] if len(lines) > 1 else lines
 
