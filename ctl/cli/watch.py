@@ -149,8 +149,10 @@ def _contract(now: dict[str, Any], share_l: float) -> str:
             f"memory of jobs: {memory['used'] / _MIB:.0f} of {memory['pool'] / _MIB:.0f} MiB{held}, "
             f"{memory['paged_s']:.0f} pages/s come back; {memory['mpl_now']} jobs run{bound}"
         )
-    if now["slots"] is not None:
-        lines.append(_slots(now["slots"]))
+    if (slots := now["slots"]) is not None:
+        lines.append(f"slots: jobs run {slots['run_ms']} ms, are stopped {slots['stop_ms']} ms{_by_the_clock(slots)}")
+    if (periods := now["periods"]) is not None:
+        lines.append(f"periods: jobs have their part of each {periods['ms']} ms{_by_the_clock(periods)}")
     lines += [f"job {one['jid']} stopped: {one['why']}" for one in memory["stopped"]]
     if cluster is not None:
         lines.append(f"cluster: {cluster['node']}, broker {cluster['broker'] or 'not connected'}")
@@ -164,13 +166,13 @@ def _queue(now: dict[str, Any]) -> str:
     return "\n".join([first, *(f"job {jid} waits: {why}" for jid, why in now["waits"])])
 
 
-def _slots(now: dict[str, Any]) -> str:
-    """Explicit coscheduling: the slots, their lateness, and the error of this node's clock."""
+def _by_the_clock(now: dict[str, Any]) -> str:
+    """The lateness of what the agent begins by the time of day, and the error of this node's clock."""
     late = "" if now["late_ms"] is None else f", {now['late_ms']:.1f} ms late, at most {now['latest_ms']:.1f}"
     missed = f", {now['missed']} missed" if now["missed"] else ""
     error = now["clock_error_ms"]
     clock = "no time service sets this clock" if error is None else f"this clock is at most {error:.1f} ms off"
-    return f"slots: jobs run {now['run_ms']} ms, are stopped {now['stop_ms']} ms{late}{missed}; {clock}"
+    return f"{late}{missed}; {clock}"
 
 
 def _why_not(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -115,6 +115,7 @@ def periods_by_the_clock() -> None:
         with spawned("ctl", "run", "--job", "s", "--", "sleep", "1000"):
             ktap.until(lambda: (found := periods()) is not None and found["turns"] > 5, "five periods")
             ktap.expect(os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK, os.SCHED_RR, "the agent's class")
+            assert "periods: jobs have their part of each 100 ms" in (text := ctl("status")), text
             ctl("set", "contract_step=off")
             ktap.expect(periods(), None, "periods by the clock, off")
             ktap.expect(os.sched_getscheduler(pid), os.SCHED_OTHER, "the agent's class, off")
