@@ -133,22 +133,16 @@ wheel: setup
     @.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/dist .
     @ls build/dist/*.whl
 
-# Record the dashboard under a real load in a VM, and draw docs/dashboard.svg and .png
-picture SECONDS="30": setup
+# Record jobs under policy fit in a VM, and draw what people see of them: `ctl top` (docs/dashboard.png, docs/queue.png)
+# and the page of `ctl report` (docs/report.png)
+picture: setup
     @.venv/bin/pip install -qq --disable-pip-version-check cairosvg
     @mkdir -p build/picture
-    @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/picture -- docs/record {{ SECONDS }} </dev/null
+    @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/picture -- docs/record </dev/null
     @.venv/bin/python -m ctl.monitor.picture build/picture/views.json docs/dashboard
-
-# Record jobs under policy fit in a VM, and draw what `ctl report` tells of them, docs/report.png, and what `ctl top` shows
-# of their queue, docs/queue.png
-picture-report: setup
-    @.venv/bin/pip install -qq --disable-pip-version-check cairosvg
-    @mkdir -p build/report
-    @vm/run --cpus 2 --memory 640 --swap 512:2 --timeout 400 --out build/report -- docs/record-report </dev/null
+    @.venv/bin/python -m ctl.monitor.picture build/picture/views.json docs/queue --page queue --size 100x24
     @"$(tests/browser)" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,1525 \
-        --screenshot=docs/report.png "file://$PWD/build/report/report.html"
-    @.venv/bin/python -m ctl.monitor.picture build/report/views.json docs/queue --page queue --size 100x24
+        --screenshot=docs/report.png "file://$PWD/build/picture/report.html"
 
 # Scrape a node of a VM with a real Prometheus, and draw docs/metrics.png: the board of docs/grafana.json on its page
 picture-metrics: setup

@@ -4,8 +4,8 @@
     ctl top --json --interval 1 --count 40 > views.json       on a node that works
     python -m ctl.monitor.picture views.json docs/dashboard   writes docs/dashboard.svg and .png
 
-The frame is the newest view with overloaded memory, for the page of the queue the newest with the most states and jobs,
-or else the last view. The views before it are its history, as on a screen.
+The frame is the newest view with overloaded memory and the most jobs and queued tasks, for the page of the queue that
+with the most states and jobs. The views before it are its history, as on a screen.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def svg(views: list[View], width: int, height: int, page: Page = PAGES[0], title
 
 
 def _best(views: list[View], page: str) -> int:
-    """The number of the view to draw, from 1: of the queue the one with the most states, else an overloaded one."""
+    """The number of the view to draw, from 1: of the queue the one with the most states, else one with overload."""
 
-    def worth(view: View) -> tuple[int, int]:
+    def worth(view: View) -> tuple[int, ...]:
         if page == "queue" and (queue := view.get("queue")):
             return len({job["state"] for job in queue["jobs"]}), len(queue["jobs"])
-        return int(view["overload"]["verdict"]), 0
+        return int(view["overload"]["verdict"]), len(view["jobs"]), sum(cpu["nr_queued"] for cpu in view["cpus"])
 
     return max(range(1, len(views) + 1), key=lambda number: (worth(views[number - 1]), number))
 

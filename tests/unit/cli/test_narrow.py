@@ -17,7 +17,7 @@ from tests.unit.screen import Agent, Terminal
 
 _VIEW = json.loads((Path(__file__).resolve().parents[1] / "monitor/recorded.json").read_text())
 RECORDED: dict[str, Any] = {"jobs": _VIEW["jobs"], "queue": _VIEW["queue"]}
-"""Answers of an agent in a virtual machine (docs/record-report), by operation."""
+"""Answers of an agent in a virtual machine (docs/record), by operation."""
 
 
 @pytest.fixture
