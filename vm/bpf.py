@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compiles bpf/*.bpf.c with the image's own clang against its kernel's BTF and its libbpf headers.
+"""Compiles bpf/*.bpf.c with the image's own clang against its kernel's BTF and its libbpf headers, by bpf/Makefile.
 
 Each *.bpf.h is compiled by itself as well: it includes what it uses.
 """
@@ -13,11 +13,9 @@ from vm import chroot
 from vm.host import REPO, VmError, cache_dir, content_key, fresh_dir, locked, prune, stage
 from vm.image import Image
 
-__all__ = ["ensure"]
+__all__ = ["MAKEFILE", "ensure"]
 
-CFLAGS = ("-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v4", "-fms-extensions", "-Wno-microsoft-anon-tag",
-          "-D__TARGET_ARCH_x86",
-          "-I/mnt", "-idirafter", "/usr/include/x86_64-linux-gnu")
+MAKEFILE = REPO / "bpf" / "Makefile"
 PURE = "set_quantum.h"
 _UNDEFINED = re.compile(r"GLOBAL\s+\w+\s+UND\s+(\w+)")  # a line of readelf -sW; weak symbols may be absent
 
@@ -26,7 +24,7 @@ def ensure(image: Image, directory: Path = REPO / "bpf") -> Path:
     """Return the directory of the compiled *.bpf.c of a source directory, compiling when sources or image changed."""
     sources = sorted(path for path in directory.glob("*") if path.suffix in (".c", ".h"))
     parts = [part for path in sources for part in (path.name, path.read_bytes())]
-    path = cache_dir() / f"bpf-{content_key(image.key, *CFLAGS, *parts)}"
+    path = cache_dir() / f"bpf-{content_key(image.key, MAKEFILE.read_bytes(), *parts)}"
     if not path.exists():
         with locked(f"bpf-{image.key}"):
             if not path.exists():
@@ -35,38 +33,35 @@ def ensure(image: Image, directory: Path = REPO / "bpf") -> Path:
                     for program in programs:
                         _compile(image, directory, program, work)
                     _compile_pure(image, directory, work)
-                    _check_headers(image, directory, [path.name for path in sources if path.name.endswith(".bpf.h")])
+                    headers = [path.name for path in sources if path.name.endswith(".bpf.h")]
+                    _check_headers(image, directory, headers, work)
         prune("bpf-*", path)
     return path
 
 
+def _make(image: Image, directory: Path, target: str, what: str, out: Path) -> None:
+    """Make one target of bpf/Makefile from a source directory."""
+    binds = {"/src": directory, "/host": MAKEFILE.parent, "/mnt": image.kernel.path, "/out": out}
+    words = ["make", "--silent", "-C", "/src", "-f", f"/host/{MAKEFILE.name}", "VMLINUX=/mnt", "OUT=/out", target]
+    chroot.run_in(image.rootfs, words, what, binds)
+
+
 def _compile(image: Image, directory: Path, program: str, out: Path) -> None:
-    """Compile and link one program; linking leaves BTF in and the much larger DWARF out."""
-    binds = {"/src": directory, "/mnt": image.kernel.path, "/out": out}
-    what = f"compiling bpf/{program}.bpf.c"
-    whole, linked = f"/out/{program}.o", f"/out/{program}.bpf.o"
-    chroot.run_in(image.rootfs, ["clang", *CFLAGS, "-c", f"/src/{program}.bpf.c", "-o", whole], what, binds)
-    chroot.run_in(image.rootfs, ["bpftool", "gen", "object", linked, whole], what, binds)
-    (out / f"{program}.o").unlink()
+    """Compile and link one program."""
+    _make(image, directory, f"/out/{program}.bpf.o", f"compiling bpf/{program}.bpf.c", out)
     _check_kfuncs(image, program, out)
 
 
 def _compile_pure(image: Image, directory: Path, out: Path) -> None:
     """Compile the header that Python calls through cffi (ctl/native.py), where there is one."""
     if (directory / PURE).is_file():
-        words = ["gcc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-x", "c", "-DIRQ_INLINE=", f"/src/{PURE}"]
-        chroot.run_in(image.rootfs, [*words, "-o", f"/out/{Path(PURE).stem}.so"], f"compiling bpf/{PURE}",
-                      {"/src": directory, "/out": out})
+        _make(image, directory, f"/out/{Path(PURE).stem}.so", f"compiling bpf/{PURE}", out)
 
 
-def _check_headers(image: Image, directory: Path, headers: list[str]) -> None:
+def _check_headers(image: Image, directory: Path, headers: list[str], out: Path) -> None:
     """Raise VmError when a *.bpf.h does not compile alone: it has to include what it uses."""
     for header in headers:
-        words = [flag for flag in CFLAGS if flag not in ("-g", "-O2")]
-        # What a header declares has no user where it stands alone.
-        chroot.run_in(image.rootfs, ["clang", *words, "-Wno-unused", "-fsyntax-only", "-x", "c",
-                                     f"/src/{header}"],
-                      f"compiling bpf/{header} by itself", {"/src": directory, "/mnt": image.kernel.path})
+        _make(image, directory, f"{header}.alone", f"compiling bpf/{header} by itself", out)
 
 
 def _check_kfuncs(image: Image, program: str, out: Path) -> None:

@@ -27,7 +27,6 @@ _EXAMPLE_CFLAGS = (
     "-mcpu=v3", "-mlittle-endian", "-D__TARGET_ARCH_x86", "-Iinclude", "-Iinclude/bpf-compat", "-I/mnt",
     "-idirafter", "/usr/include/x86_64-linux-gnu", "-target", "bpf",
 )
-_CLANG = ("clang", *bpf.CFLAGS, "-fms-extensions", "-Wno-microsoft-anon-tag")  # vmlinux.h uses both
 _GCC = ("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
 
 
@@ -53,7 +52,7 @@ def ensure_programs(image: Image) -> Path:
     """Return the directory of the benchmark programs and BPF objects of this directory, compiled."""
     sources = sorted([*_HERE.glob("progs/*.[ch]"), *_HERE.glob("bpf/*.c"), REPO / "tests/progs/percentile.h"])
     parts = [part for source in sources for part in (source.name, source.read_bytes())]
-    path = cache_dir() / f"bench-{content_key(image.key, *_CLANG, *_GCC, *parts)}"
+    path = cache_dir() / f"bench-{content_key(image.key, bpf.MAKEFILE.read_bytes(), *_GCC, *parts)}"
     if not path.exists():
         with locked("bench"):
             if not path.exists():
@@ -69,10 +68,9 @@ def _compile_programs(image: Image, out: Path) -> None:
     for source in sorted(_HERE.glob("progs/*.c")):
         command = [*_GCC, f"/src/tests/bench/progs/{source.name}", "-o", f"/out/{source.stem}", "-lbpf"]
         script.append(shlex.join(command))
-    for source in sorted(_HERE.glob("bpf/*.bpf.c")):
-        name = source.name.removesuffix(".c")
-        command = [*_CLANG, "-c", f"/src/tests/bench/bpf/{source.name}", "-o", f"/out/{name}.o"]
-        script.append(shlex.join(command))
+    objects = [f"/out/{source.stem}.o" for source in sorted(_HERE.glob("bpf/*.bpf.c"))]
+    make = ["make", "--silent", "-C", "/src/tests/bench/bpf", "-f", "/src/bpf/Makefile", "VMLINUX=/mnt", "OUT=/out"]
+    script.append(shlex.join([*make, *objects]))
     chroot.run_in(image.rootfs, ["sh", "-c", "\n".join(script)], "compiling the benchmark programs", binds)
 
 
