@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write the man pages and the shells' completions into a directory: `just man`, and packages, call it.
+"""Write man pages, shells' completions and a first cosched.conf into a directory: `just man`, and packages, call it.
 
     man1/ctl.1, ctl-COMMAND.1    from the commands' declarations (click): a page a command, a group's with all its own
     man5/cosched.conf.5          from the tables of ctl/policy
     man7/cosched.7               written by hand, docs/cosched.7
     completions/                 ctl.bash, _ctl (zsh), ctl.fish: click's
+    cosched.conf                 an example, all of it commented out
 
 `man --manpath DIRECTORY ctl-load` shows one. Options, knobs and defaults are declared once, so no page is in git but
 the one by hand.
@@ -37,7 +38,7 @@ from ctl.policy import config  # noqa: E402
 from ctl.policy.values import modules  # noqa: E402
 from ctl.process.run_files import LOG  # noqa: E402
 
-__all__ = ["EXAMPLE", "completions", "main", "pages"]
+__all__ = ["EXAMPLE", "completions", "conffile", "main", "pages"]
 
 BY_HAND: Final = ROOT / "docs" / "cosched.7"
 SHELLS: Final = {"bash": "ctl.bash", "zsh": "_ctl", "fish": "ctl.fish"}
@@ -277,12 +278,18 @@ def completions() -> dict[str, str]:
     return made
 
 
+def conffile() -> str:
+    """The text of a first /etc/cosched.conf, which sets nothing."""
+    lines = ("See cosched.conf(5) and `ctl policies`.", *EXAMPLE.splitlines())
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
 def main() -> int:
     """Write everything below the directory that is named; returns the exit status."""
     if len(sys.argv) != 2:
         print("usage: docs/man.py DIRECTORY", file=sys.stderr)
         return 2
-    for name, text in {**pages(), **completions()}.items():
+    for name, text in {**pages(), **completions(), "cosched.conf": conffile()}.items():
         path = Path(sys.argv[1], name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -80,6 +80,13 @@ def test_the_example_of_a_file_has_no_fault() -> None:
     assert man.EXAMPLE.strip() in plain("man5/cosched.conf.5")
 
 
+def test_the_first_file_sets_nothing_until_its_lines_are_uncommented(made: Path) -> None:
+    text = (made / "cosched.conf").read_text()
+    assert config.parse(text) == (config.Config(), [])
+    uncommented = "".join(line[2:] + "\n" for line in text.splitlines()[1:])
+    assert uncommented == man.EXAMPLE
+
+
 def test_exit_status_is_each_commands_own() -> None:
     assert "\n.SH EXIT STATUS\nthe command's; 127" in plain("man1/ctl-run.1")
     assert "\n.SH EXIT STATUS\n0 no check fails, 1 any fails." in plain("man1/ctl-doctor.1")
@@ -135,7 +142,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_is_written(made: Path) -> None:
     there = {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
-    assert there == {*PAGES, "completions/ctl.bash", "completions/_ctl", "completions/ctl.fish"}
+    assert there == {*PAGES, "completions/ctl.bash", "completions/_ctl", "completions/ctl.fish", "cosched.conf"}
     for page, text in PAGES.items():
         assert (made / page).read_text() == text
 
