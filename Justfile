@@ -120,7 +120,7 @@ replay SECONDS="4" AT_LEAST="1" *CPUS="1 2 4": setup
 policies: setup
     @.venv/bin/python docs/policies.py
 
-# Write the man pages and the shells' completions into DIRECTORY: `man --manpath build/man ctl-load`
+# Write man pages, completions and an example of cosched.conf into DIRECTORY: `man --manpath build/man ctl-load`
 man DIRECTORY="build/man": setup
     @.venv/bin/python docs/man.py {{ DIRECTORY }}
 
@@ -132,6 +132,10 @@ readings: setup
 wheel: setup
     @.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/dist .
     @ls build/dist/*.whl
+
+# Build a Debian package into build/dist, in a root of the images' suite, where lintian finds no error; OPTIONS: vm/deb --help
+deb *OPTIONS: setup
+    @vm/deb {{ OPTIONS }}
 
 # Record jobs under policy fit in a VM, and draw what people see of them: `ctl top` (docs/dashboard.png, docs/queue.png)
 # and the page of `ctl report` (docs/report.png)

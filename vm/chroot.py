@@ -26,7 +26,7 @@ def run_in(rootfs: Path, argv: Sequence[str], what: str, binds: Mapping[str, Pat
     script = ["set -e", f"root={shlex.quote(str(rootfs))}", "mount --rbind /dev $root/dev",
               "mount --rbind /proc $root/proc"]  # the kernel's objtool asks for its own limits there
     for inside, outside in (binds or {}).items():
-        script.append(f"mount --bind {shlex.quote(str(outside))} $root{shlex.quote(inside)}")
+        script.append(f"mount --rbind {shlex.quote(str(outside))} $root{shlex.quote(inside)}")
     script.append(f"exec chroot $root {shlex.join(argv)}")
     return run([*AS_ROOT, "unshare", "--mount", "--", "env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                 "sh", "-c", "; ".join(script)], what)
