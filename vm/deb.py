@@ -23,7 +23,7 @@ VERSION = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["versi
 _RECIPE = "1"  # raise when the way the package is made changes its content
 _SOURCES = (  # files, and directories with all that is in them
     "LICENSE", "README.md", "bpf", "ctl", "debian", "docs/cosched.7", "docs/grafana.json", "docs/man.py",
-    "docs/policies.md", "pyproject.toml", "vm/*.service",
+    "docs/policies.md", "pyproject.toml", "vm/*.policy", "vm/*.service", "vm/*.timer",
 )
 _TOOLS = ("build-essential", "lintian")  # besides what debian/control asks for
 _BUNDLED = "debian/bundled"  # packages of PyPI, see debian/rules
@@ -99,9 +99,7 @@ def _make(root: Path, work: Path, names: list[str], version: str) -> None:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(REPO / name, tree / name)
     (tree / "debian/changelog").write_text(_changelog(version))
-    image.install_wheels(tree / _BUNDLED)
-    for metadata in (tree / _BUNDLED).glob("*.dist-info"):
-        shutil.rmtree(metadata)
+    shutil.copytree(image.ensure().python, tree / _BUNDLED, ignore=shutil.ignore_patterns("*.dist-info", "__pycache__"))
     binds = {"/mnt": work, "/proc": Path("/proc")}
     with stage(f"vm: cosched_{version} for Debian {image.SUITE}"):
         build = ["sh", "-c", "cd /mnt/source && exec dpkg-buildpackage --build=binary --no-sign"]
