@@ -10,7 +10,7 @@ from typing import Final, Self
 from ctl.kernel.net_device import Device, Softnet
 from ctl.monitor.netmon.figures import BY_KEY, FIGURES, GROUPS, OF_OWNERS
 from ctl.monitor.netmon.mpi import Ranks
-from ctl.monitor.netmon.rows import NODE, Owner, Sample, Values
+from ctl.monitor.netmon.rows import NODE, Sample, Values
 from ctl.monitor.netmon.sockets import SocketQueues
 
 __all__ = ["PERIOD_S", "Sampler"]
@@ -46,7 +46,9 @@ class Sampler:
         seconds, self._at = now - self._at, now
         for key, value in self._last.items():
             rows[NODE][key] = value - (last[key] or 0) if BY_KEY[key].counts and value is not None else value
-        return Sample(time.time(), seconds, {owner: _whole(owner, values) for owner, values in rows.items()})
+        unknown = {} if "sockets.rcv_packets" in rows[NODE] else _UNSENSED
+        whole = {owner: _BLANK[owner.kind] | unknown | values for owner, values in rows.items()}
+        return Sample(time.time(), seconds, whole)
 
     def _counters(self) -> Values:
         """The figures of the device and of softnet, counts since boot."""
@@ -65,12 +67,9 @@ class Sampler:
         self.close()
 
 
-_BLANK: Final = {
+_BLANK: Final[dict[str, Values]] = {
     kind: {figure.key: None if figure.group == "mpi" else 0 for figure in FIGURES if figure.group in groups}
     for kind, groups in (("node", GROUPS), ("job", OF_OWNERS), ("task", OF_OWNERS))
 }
-
-
-def _whole(owner: Owner, values: Values) -> Values:
-    """All figures that such an owner has, in the order of FIGURES; None: nobody tells it."""
-    return _BLANK[owner.kind] | values
+"""All figures that such an owner has, in the order of FIGURES, where nothing was found."""
+_UNSENSED: Final[Values] = {"sockets.rcv_packets": None, "sockets.snd_packets": None}

@@ -39,7 +39,10 @@ class SocketQueues:
         self._drops: dict[int, int] = {}
 
     def read(self) -> dict[Owner, Values]:
-        """The figures of group "sockets" by owner; counts are since the look before, in sockets that still exist."""
+        """The figures of group "sockets" by owner; counts are since the look before, in sockets that still exist.
+
+        The node has numbers of packets if sensors run; an owner without such a number has none, then.
+        """
         sockets, levels = list(self._sockets.read()), _levels()
         before, self._tasks = self._tasks, {}
         rows = {owner: self._added_up(its) for owner, its in self._by_owner(sockets, before).items()}
@@ -51,9 +54,8 @@ class SocketQueues:
                 values = rows.setdefault(owner, {})
                 values["sockets.rcv_packets"] = (values.get("sockets.rcv_packets") or 0) + rcv
                 values["sockets.snd_packets"] = (values.get("sockets.snd_packets") or 0) + snd
-        if levels is None:
-            for values in rows.values():
-                values["sockets.rcv_packets"] = values["sockets.snd_packets"] = None
+        if levels is not None:
+            rows[NODE] = {"sockets.rcv_packets": 0, "sockets.snd_packets": 0, **rows[NODE]}
         return rows
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from ctl.monitor.netmon.figures import FIGURES, OF_OWNERS
 from ctl.monitor.netmon.rows import NODE, Owner, Sample
 from ctl.monitor.netmon.sampler import Sampler
 from tests.unit.kernel.test_sock_diag import connected, datagrams
+from tests.unit.monitor.netmon.test_mpi import queues, rank
 
 _BEFORE = """
 import socket, sys
@@ -102,3 +103,11 @@ def test_the_node_comes_first_then_jobs_then_tasks() -> None:
     owners = [Owner("task", "a", 7), Owner("job", "z"), NODE, Owner("task", "a", 3)]
     sample = Sample(0.0, 1.0, {owner: {} for owner in owners})
     assert [owner for owner, _ in sample.ordered()] == [NODE, owners[1], owners[3], owners[0]]
+
+
+def test_packets_are_unknown_without_sensors_also_of_a_rank_without_sockets() -> None:
+    with rank(queues(3, 5)) as (_, pid), Sampler("lo", "task") as sampler:
+        rows = sampler.sample().rows
+    (values,) = (values for owner, values in rows.items() if owner.pid == pid)
+    assert values["mpi.posted"] == 3 and values["sockets.count"] == 0
+    assert values["sockets.rcv_packets"] is None and rows[NODE]["sockets.snd_packets"] is None
