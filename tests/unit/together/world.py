@@ -28,7 +28,7 @@ from ctl.contract import Wish
 from ctl.errors import CoschedError
 from tests.unit.together.carrier import Broker
 from tests.unit.together.node import MIB, TOTAL, Node, stand_ins
-from tests.unit.together.virtual_time import Loop
+from tests.unit.together.virtual_time import Loop, Process
 
 __all__ = ["Broken", "World", "failing"]
 
@@ -58,12 +58,14 @@ class Job:
     grows: bool
     here: list[str] = field(default_factory=list)  # nodes with its processes
     done: float = 0.0
+    told: dict[str, Process | None] = field(default_factory=dict)  # the agents that know what it declared
     lost: bool = False  # a node of its was lost
     ran: float = 0.0  # when it last ran wherever it is
 
-    def claim(self, node: str, size: int) -> int:
-        """What it may be counted with on a node, where it has so many bytes."""
-        return max(size, self.needs[node] if self.declared and self.asks else 0)
+    def claim(self, node: Node, size: int) -> int:
+        """What it may be counted with on a node, where it has so many bytes: an agent forgets what was declared to
+        the agent before it."""
+        return max(size, self.needs[node.name] if self.told.get(node.name) is node.process else 0)
 
 
 class World:
@@ -179,6 +181,8 @@ class World:
             self.later(_ASK if why else 2.0, self._ask, job, name, bool(why))
             return
         job.here.append(name)
+        if job.asks and job.declared:
+            job.told[name] = node.process
         node.enter(job.jid, 1 * MIB if job.grows or job.asks else job.needs[name])
         self.say(f"{job.jid} begins on {name}")
         if job.asks and len(job.here) == 1:
@@ -252,10 +256,10 @@ class World:
                 node.leave(job.jid)
                 job.here.remove(node.name)
             self.later(self.draw.uniform(0.1, 20), self._over, job, "is aborted")
-        if self.draw.random() < 0.5:
+        if self.draw.random() < 0.5 and len(self.nodes) > 2:
+            self.nodes.pop(node.name, None)  # for good
+        else:
             self.later(self.draw.uniform(5, 30), self._load, node)
-        elif len(self.nodes) > 2 and node.name in self.nodes:
-            del self.nodes[node.name]  # for good
 
     def _cut(self, node: Node) -> None:
         """The network between a node and the broker."""
@@ -359,7 +363,7 @@ class World:
         now, wrong = self.loop.now, {}
         for name, node in self.nodes.items():
             running = [jid for jid in node.kernel.held if node.runs(jid) and jid in self.jobs]
-            sizes = [self.jobs[jid].claim(name, node.kernel.held[jid].size) for jid in running]
+            sizes = [self.jobs[jid].claim(node, node.kernel.held[jid].size) for jid in running]
             if len(running) > 1 and sum(sizes) > TOTAL - node.kernel.local and node.works:
                 since = max(self._wrong.get(("fits not", name), now), node.troubled)
                 wrong["fits not", name] = since
