@@ -29,9 +29,10 @@ from ctl.jobs.history import History, Run
 from ctl.jobs.order import Known, had_their_turn, last_end, merge
 from ctl.jobs.placing import place
 
-__all__ = ["LEASE", "Queue"]
+__all__ = ["LEASE", "WAITING", "Queue"]
 
 LEASE: Final = 5.0  # seconds
+WAITING: Final = 32  # jobs of a user that wait outside, on a node: the other nodes hear of 96 of the node's jobs in all
 _TURN_PASSES: Final = 5  # a turn in which a job waited counts as so many passes: after three, a large job has its own
 _MOST: Final = 1 << 50  # bytes: an estimate times many ranks is larger than any node, and still a size
 _UNKNOWN: Final = Load()
@@ -94,7 +95,7 @@ class Queue:
         """May this job begin here? The empty string, or in words why it has to wait; then ask again.
 
         Raises CoschedError (status 2) if a job of this name waits for another user, and (status 1) if the job was
-        cancelled while it waited.
+        cancelled while it waited, or if it would wait beside WAITING others of its user.
         """
         jid = wish.jid
         if jid in self._cancelled:
@@ -102,7 +103,7 @@ class Queue:
             if wish.again:
                 raise CoschedError(f"job {jid} was cancelled while it waited", FAILED)
         entry = self._own.get(jid)
-        if entry is None:
+        if is_new := entry is None:
             entry = self._come(jid, at, wish)
         elif entry.lease is None:  # a process more of a job that is here
             return ""
@@ -110,6 +111,11 @@ class Queue:
             raise CoschedError(f"job {jid} waits for user {entry.user}, not for {wish.user}: choose another JID", USAGE)
         entry.lease, entry.declared, entry.now = at + LEASE, max(entry.declared, wish.need), entry.now or wish.now
         self.decide(at)
+        if is_new and self.why(jid) and self._outside(wish.user) > WAITING:
+            del self._own[jid]
+            self.decide(at)
+            what = f"user {wish.user} has {WAITING} jobs that wait here, the most of a user"
+            raise CoschedError(f"{what}: `ctl queue` lists them; start job {jid} when one runs, or cancel one", FAILED)
         return self.why(jid)
 
     def meet(self, wish: Wish, at: float) -> None:
@@ -262,6 +268,10 @@ class Queue:
         return self._history.rows(time.time()) if self._history is not None else []
 
     # inside
+
+    def _outside(self, user: str) -> int:
+        """How many jobs of a user wait without a process here."""
+        return sum(one.user == user and one.lease is not None and not one.runs for one in self._own.values())
 
     def _unclaimed(self) -> dict[str, int]:
         """Bytes that no job needs, by node; below 0 where jobs need more than there is."""

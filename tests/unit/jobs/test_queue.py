@@ -13,7 +13,7 @@ from ctl.contract import JobFacts, NodeFacts, Wish
 from ctl.errors import CoschedError
 from ctl.jobs.fit import PASSES
 from ctl.jobs.history import History
-from ctl.jobs.queue import LEASE, Queue
+from ctl.jobs.queue import LEASE, WAITING, Queue
 
 MB = 1 << 20
 
@@ -129,6 +129,21 @@ def test_whose_a_waiting_job_is() -> None:
     assert (queue.user("b"), queue.user("a"), queue.user("c")) == ("eve", None, None)
     with pytest.raises(CoschedError, match="waits for user eve, not for bob"):
         ask(queue, "b", "bob", 1, need=30 * MB)
+
+
+def test_a_user_may_have_so_many_waiting_and_no_more() -> None:
+    queue = Queue()
+    stopped(queue, 0, 60, a=40)
+    for i in range(WAITING):
+        assert ask(queue, f"b{i}", "eve", 1, need=30 * MB)
+    with pytest.raises(CoschedError, match=f"user eve has {WAITING} jobs that wait here, .* start job c when"):
+        ask(queue, "c", "eve", 2, need=30 * MB)
+    assert queue.user("c") is None and "c" not in states(queue)
+    assert ask(queue, "b0", "eve", 2, need=30 * MB, again=True), "those that wait already go on waiting"
+    assert ask(queue, "small", "eve", 2, need=MB) == "", "one that need not wait begins"
+    assert ask(queue, "d", "bob", 2, need=30 * MB), "another user's"
+    queue.cancel("b1")
+    assert ask(queue, "c", "eve", 3, need=30 * MB)
 
 
 def test_cancelled() -> None:
