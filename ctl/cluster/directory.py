@@ -13,7 +13,16 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from ctl.cluster.wire import MAX_MESSAGE, Drop, check_integer, check_number, check_time, decode_object, encode
+from ctl.cluster.wire import (
+    MAX_MESSAGE,
+    Drop,
+    check_integer,
+    check_name,
+    check_number,
+    check_time,
+    decode_object,
+    encode,
+)
 from ctl.contract import Sizes
 from ctl.errors import brief
 
@@ -31,6 +40,8 @@ def envelope(
 
     `now`: Unix time; `age`: seconds since it was written; `most`: bytes.
     """
+    if not check_name(node):
+        raise Drop("malformed", f"{brief(node)} is no node's name")
     fields = decode_object(data, most)
     if set(fields) != names | {"v", "node", "incarnation", "time"}:
         raise Drop("malformed", f"fields {brief(sorted(fields))} are not those of such a record")

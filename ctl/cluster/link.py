@@ -28,9 +28,10 @@ from nats.errors import Error
 
 from ctl.cluster.identity import BROKER_NAME, Key
 from ctl.cluster.wire import stream_subjects
-from ctl.errors import CoschedError
+from ctl.errors import CoschedError, brief
+from ctl.protocol import parse
 
-__all__ = ["Handler", "Link", "LinkError", "Member", "end"]
+__all__ = ["Handler", "Link", "LinkError", "Member", "answer_fields", "end"]
 
 _CONNECT = 2.0  # seconds to connect to one broker
 _ANSWER = 2.0  # seconds for an answer of the store
@@ -216,17 +217,14 @@ class Link:
 
     async def ask(self, what: str, **fields: Any) -> dict[str, Any]:
         """A question to the store's interface. Raises LinkError, with the broker's own words if it refused."""
-        answer = json.loads((await self.request(f"$JS.API.{what}", json.dumps(fields).encode())).data)
-        if "error" in answer:
-            raise LinkError(f"the broker refused {what}: {answer['error'].get('description')}")
-        return dict(answer)
+        data = (await self.request(f"$JS.API.{what}", json.dumps(fields).encode())).data
+        return answer_fields(data, f"the broker refused {what}")
 
     async def put(self, subject: str, data: bytes) -> int:
         """Write a key, or with no data delete it; returns its revision when it is stored. Raises LinkError."""
-        answer = json.loads((await self.request(subject, data, None if data else {"KV-Operation": "DEL"})).data)
-        if "error" in answer:
-            raise LinkError(f"the broker did not store {subject}: {answer['error'].get('description')}")
-        return int(answer.get("seq", 0))
+        answer = await self.request(subject, data, None if data else {"KV-Operation": "DEL"})
+        revision = answer_fields(answer.data, f"the broker did not store {subject}").get("seq", 0)
+        return revision if isinstance(revision, int) else 0
 
     async def get(self, bucket: str, subject: str) -> bytes:
         """A key's value, empty if there is none. Raises LinkError."""
@@ -242,9 +240,12 @@ class Link:
         found: list[str] = []
         while True:
             answer = await self.ask(f"STREAM.INFO.KV_{bucket}", subjects_filter=subjects, offset=len(found))
-            names = answer.get("state", {}).get("subjects") or {}
+            state, total = answer.get("state"), answer.get("total", 0)
+            names = state.get("subjects") if isinstance(state, dict) else None
+            if not isinstance(names, dict) or not isinstance(total, int):
+                return found
             found += names
-            if not names or len(found) >= answer.get("total", 0):
+            if not names or len(found) >= total:
                 return found
 
     async def values(self, bucket: str, pattern: str = "") -> dict[str, bytes]:
@@ -257,6 +258,20 @@ class Link:
 
         found: list[Awaitable[tuple[str, bytes]]] = [read(key) for key in await self.keys(bucket, pattern)]
         return {subject: value for subject, value in await asyncio.gather(*found) if value}
+
+
+def answer_fields(data: bytes, refused: str) -> dict[str, Any]:
+    """The fields of an answer of the store. Raises LinkError, with the words `refused` if it tells of an error."""
+    try:
+        answer = parse(data)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise LinkError(f"{refused}: its answer is {brief(data[:40])}, and no JSON object")
+    if "error" in answer:
+        error = answer["error"]
+        raise LinkError(f"{refused}: {brief(error.get('description') if isinstance(error, dict) else error)}")
+    return answer
 
 
 @contextlib.contextmanager

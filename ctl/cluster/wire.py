@@ -87,7 +87,8 @@ class Drops:
         self.counts[drop.reason] += 1
         if (drop.reason, sender) not in self._told and len(self._told) < _MAX_LOGGED:
             self._told.add((drop.reason, sender))
-            self._tell(f"dropped ({drop.reason}) from {sender}: {drop}; further drops of this kind are only counted")
+            who = sender if check_name(sender) else brief(sender)
+            self._tell(f"dropped ({drop.reason}) from {who}: {drop}; further drops of this kind are only counted")
 
 
 class Budget:
