@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from ctl.kernel import knobs as encoding
 from ctl.kernel.prompt import LONGEST, before_all_others, stay_in_memory
 from ctl.policy import Value
 from ctl.process import run_files as files
+from ctl.process.notify import tell_systemd
 
 __all__ = ["Options", "foreground", "start", "stop"]
 
@@ -145,16 +145,11 @@ def _tell(pipe: Any, answer: dict[str, Any]) -> None:
 
 
 def _notify_systemd(answer: dict[str, Any]) -> None:
-    """Tell the service manager that the agent is ready (sd_notify), or a person why it is not."""
+    """Tell the service manager that the agent is ready, or a person why it is not."""
     if "error" in answer:
         print(f"Error: {answer['error']}", file=sys.stderr)
-        return
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
-        notify.connect("\0" + address[1:] if address[0] == "@" else address)
-        notify.sendall(f"READY=1\nSTATUS=policy {answer['policy']}\n".encode())
+    else:
+        tell_systemd(f"policy {answer['policy']}")
 
 
 # the supervisor
