@@ -25,6 +25,9 @@ _ROOM_MB = 64  # free space on the disk, for what programs write next to the sou
 _GUEST_FILES = {
     "bin/ctl": _HERE / "guest/ctl",
     "systemd/cosched.service": _HERE / "cosched.service",
+    "systemd/cosched-broker.service": _HERE / "cosched-broker.service",
+    "systemd/cosched-renew.service": _HERE / "cosched-renew.service",
+    "systemd/cosched-renew.timer": _HERE / "cosched-renew.timer",
     "systemd/cosched-command.service": _HERE / "guest/cosched-command.service",
     "systemd/cosched-command.target": _HERE / "guest/cosched-command.target",
     "default/cosched": _HERE / "guest/cosched.default",

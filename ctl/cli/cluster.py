@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
 import sys
+import time
 from typing import Any
 
 import click
@@ -120,6 +122,30 @@ def revoke_(name: str, as_json: bool) -> None:
             click.echo(f"not reached, told by the others once they are back: {', '.join(missed)}", err=True)
 
     emit({"node": name, "told": told, "missed": missed}, as_json, people)
+
+
+@cluster.command()
+@JSON
+def renew(as_json: bool) -> None:
+    """Renew the brokers' certificates that will end within four months. Use it on the node of `ctl cluster init`.
+
+    This happens by itself once a day, by the timer cosched-renew or, without systemd, by the broker.
+    """
+    from ctl.cluster.membership import Files
+    from ctl.cluster.renewal import renew
+
+    ends, missed = asyncio.run(renew(Files()))
+    days = {name: time.strftime("%Y-%m-%d", time.localtime(end)) for name, end in ends.items()}
+
+    def people() -> None:
+        if not ends and not missed:
+            click.echo("this cluster was founded when certificates had no end")
+        for name, day in days.items():
+            click.echo(f"{name}: its certificate is good until {day}")
+        if missed:
+            click.echo(f"not reached, and asked again by the next renewal: {', '.join(missed)}", err=True)
+
+    emit({"ends": ends, "missed": missed}, as_json, people)
 
 
 @cluster.command("join")

@@ -3,6 +3,16 @@
 
 The broker keeps records in memory only, because every node knows its own records and writes them again. A broker that
 lost its memory is complete again once its keeper, this program, has made the buckets.
+
+nats-server talks to the network, so it is not root. Under systemd the keeper is a user of the broker's own, and so is
+its child. A keeper that is root itself gives the child to the user that Debian's package makes for it. What this user
+may write is in folders of its own, in which root writes nothing: else a broken nats-server could lead root's writing
+elsewhere by a link.
+
+    directory/   nats.conf, ca.pem, broker.pem, broker.key; start: what nats-server says before it has a log
+        server/      nats-server's: log, jetstream
+    kept/        outlives the machine's restart: certificate.pem, newer than broker.json's
+        accounts/    nats-server's: the accounts' tokens
 """
 
 from __future__ import annotations
@@ -13,6 +23,7 @@ import ipaddress
 import json
 import logging
 import os
+import pwd
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -23,12 +34,14 @@ from ctl.cluster.directory import KEEP
 from ctl.cluster.identity import MEMORY
 from ctl.cluster.link import Link, LinkError, end
 from ctl.cluster.membership import read_member
-from ctl.cluster.wire import BUCKETS, JOBS, MAX_MESSAGE, MAX_RECORD, stream_subjects
+from ctl.cluster.renewal import Kept
+from ctl.cluster.wire import BUCKETS, JOBS, MAX_MESSAGE, MAX_RECORD, certificate_subject, stream_subjects
 from ctl.errors import CoschedError
 
 __all__ = ["Broker", "configuration"]
 
 PROGRAM = os.environ.get("COSCHED_NATS_SERVER", "/usr/sbin/nats-server")
+_USER = "nats"  # of Debian's package nats-server
 ROUTES = 2000  # a broker's port for other brokers is so much above that for nodes: 4222, 6222
 # bytes: eight times what the account may use. nats-server 2.9 reserves that twice, and refuses the second time, when
 # two nodes connect in the moment in which it starts.
@@ -38,12 +51,12 @@ _CHECK_EVERY = 5.0  # seconds between two looks at the buckets
 _AGAIN = 0.1  # seconds until the buckets are looked at again, while there are none
 _PAUSE = 1.0  # seconds before a broker that ended is started again
 _STOP = 5.0  # seconds to end by itself
+_NO_PROGRAM = 126, 127  # setpriv's status if nats-server cannot be executed
 _log = logging.getLogger("ctl.cluster.broker")
 
 
-def configuration(broker: Mapping[str, Any], directory: Path, accounts: Path) -> str:
-    """nats-server's configuration file, for a broker whose certificates and state are in `directory`, and whose
-    accounts' tokens are kept in `accounts`.
+def configuration(broker: Mapping[str, Any], directory: Path, kept: Path) -> str:
+    """nats-server's configuration file, for a broker in these two folders.
 
     The file is JSON, which nats-server accepts. A message larger than any message of ours closes its connection.
     """
@@ -61,10 +74,10 @@ def configuration(broker: Mapping[str, Any], directory: Path, accounts: Path) ->
         "operator": broker["operator"],
         "system_account": _system(broker),
         # a newer token of an account, which says whose keys are worthless, outlives this broker and reaches the others
-        "resolver": {"type": "full", "dir": str(accounts), "allow_delete": False, "interval": _RECONCILE},
+        "resolver": {"type": "full", "dir": str(kept / "accounts"), "allow_delete": False, "interval": _RECONCILE},
         "resolver_preload": dict(broker["accounts"]),
-        "jetstream": {"store_dir": str(directory / "jetstream"), "max_memory_store": _RESERVE, "max_file_store": 0},
-        "log_file": str(directory / "log"),
+        "jetstream": {"store_dir": str(_own(directory)), "max_memory_store": _RESERVE, "max_file_store": 0},
+        "log_file": str(_own(directory) / "log"),
         "logfile_size_limit": 4 << 20,
         "max_connections": 10_000,
         "client_advertise": broker["brokers"][broker["name"]],
@@ -78,6 +91,10 @@ def configuration(broker: Mapping[str, Any], directory: Path, accounts: Path) ->
             "routes": [f"tls://{_route(address)}" for address in others],
         }
     return json.dumps(settings, indent=1)
+
+
+def _own(directory: Path) -> Path:
+    return directory / "server"
 
 
 def _listen(host: str) -> str:
@@ -126,18 +143,20 @@ def _bucket(name: str, replicas: int) -> dict[str, Any]:
 class Broker:
     """This node's broker."""
 
-    def __init__(self, broker: Mapping[str, Any], directory: Path, accounts: Path) -> None:
+    def __init__(self, broker: Mapping[str, Any], directory: Path, kept: Path) -> None:
         """`broker`: the content of broker.json; `directory`: for state and certificates of this broker only;
-        `accounts`: for what must outlive the machine's restart."""
+        `kept`: for what must outlive the machine's restart."""
         self._broker = broker
         self._directory = directory
-        self._accounts = accounts
+        self._kept = kept
+        self._user = _user()
         self._keeper = read_member(broker["keeper"])
+        self._certificate = Kept(broker, kept / "certificate.pem", self._read_anew)
         self.pid = 0
-        self._started = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Run until cancelled; `ready` is called when the buckets are there for the first time. Raises CoschedError."""
+        self._certificate.check()
         self._write_files()
         keeping = asyncio.create_task(self._keep(ready))
         try:
@@ -152,20 +171,42 @@ class Broker:
             await end(keeping)
 
     def _write_files(self) -> None:
-        for directory in (self._directory, self._accounts):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        certificate = self._broker["certificate"]
+        """Raises CoschedError if a folder cannot be made, or a file not be written."""
         contents = {
             "ca.pem": self._broker["keeper"]["ca"],
-            "broker.pem": certificate["certificate"],
-            "broker.key": certificate["key"],
-            "nats.conf": configuration(self._broker, self._directory, self._accounts),
+            "broker.pem": self._certificate.present,
+            "broker.key": self._broker["certificate"]["key"],
+            "nats.conf": configuration(self._broker, self._directory, self._kept),
         }
-        for name, content in contents.items():
-            path = self._directory / name
-            path.unlink(missing_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(content)
+        try:
+            for directory in (self._directory, self._kept):
+                directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+            for directory in (_own(self._directory), self._kept / "accounts"):
+                directory.mkdir(mode=0o700, exist_ok=True)
+                self._give(directory)
+            for name, content in contents.items():
+                self._write(name, content)
+        except OSError as error:
+            raise CoschedError(f"the broker cannot write its files: {error}") from None
+
+    def _write(self, name: str, content: str) -> None:
+        """Write a file that nats-server reads, and nobody else."""
+        path = self._directory / name
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "w") as file:
+            self._give(file.fileno())
+            file.write(content)
+
+    def _read_anew(self) -> None:
+        """There is another certificate: nats-server reads it, and keeps its connections."""
+        self._write("broker.pem", self._certificate.present)
+        if self.pid:
+            os.kill(self.pid, signal.SIGHUP)
+
+    def _give(self, what: Path | int) -> None:
+        """Make a folder or an open file nats-server's."""
+        if self._user is not None:
+            os.chown(what, self._user.pw_uid, self._user.pw_gid)
 
     async def _serve(self) -> None:
         """Run nats-server until it ends. nats-server ends when this program ends, in any way."""
@@ -173,7 +214,8 @@ class Broker:
         with log:
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *("setpriv", "--pdeathsig", "TERM", PROGRAM, "-c", str(self._directory / "nats.conf")),
+                    *("setpriv", "--no-new-privs", *_as_user(self._user), "--pdeathsig", "TERM"),
+                    *(PROGRAM, "-c", str(self._directory / "nats.conf")),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -181,11 +223,10 @@ class Broker:
             except FileNotFoundError:
                 raise CoschedError("a broker needs setpriv (util-linux) and nats-server: install them") from None
         self.pid = process.pid
-        self._started.set()
         try:
             status = await process.wait()
-            _log.warning("nats-server ended with status %d; %s tells more", status, self._directory / "log")
-            if status == 1:
+            _log.warning("nats-server ended with status %d; %s tells more", status, _own(self._directory) / "log")
+            if status in (1, *_NO_PROGRAM):
                 self.pid = 0
         finally:
             if process.returncode is None:
@@ -194,32 +235,36 @@ class Broker:
     # the keeper
 
     async def _keep(self, ready: Callable[[], None]) -> None:
-        """Make missing buckets, for ever: at once when the broker has started, and now and then."""
+        """Stay connected to our own broker, for ever: at once when it has started."""
         told = False
-        while True:
-            self._started.clear()
-            try:
-                await self._look()
-            except LinkError as error:
-                _log.debug("the buckets: %s", error)
-                await asyncio.sleep(_AGAIN)
-                continue
+
+        def there() -> None:
+            nonlocal told
             if not told:
                 ready()
-                told = True
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CHECK_EVERY):
-                    await self._started.wait()
+            told = True
 
-    async def _look(self) -> None:
-        """Make the buckets that are missing, through our own broker. Raises LinkError."""
-        link = Link(self._keeper, lambda: None)
-        await link.connect([self._broker["brokers"][self._broker["name"]]])
-        try:
+        while True:
+            link = Link(self._keeper, lambda: None)
+            try:
+                await link.connect([self._broker["brokers"][self._broker["name"]]])
+                await link.answer(certificate_subject(self._keeper.name), self._certificate.answer)
+                await self._look(link, there)
+            except LinkError as error:
+                _log.debug("the buckets: %s", error)
+            finally:
+                await link.close()
+            await asyncio.sleep(_AGAIN)
+
+    async def _look(self, link: Link, there: Callable[[], None]) -> None:
+        """Make the buckets that are missing, now and then until the link ends. Raises LinkError."""
+        while not link.lost.is_set():
             for name in BUCKETS:
                 await self._make(link, _bucket(name, len(self._broker["brokers"])))
-        finally:
-            await link.close()
+            there()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CHECK_EVERY):
+                    await link.lost.wait()
 
     async def _make(self, link: Link, wanted: dict[str, Any]) -> None:
         """Make a bucket if it is not there, set it right if it is another than wanted."""
@@ -232,6 +277,25 @@ class Broker:
         elif any(found["config"].get(key) != value for key, value in wanted.items() if value):
             await link.ask(f"STREAM.UPDATE.{wanted['name']}", **wanted)
             _log.warning("the bucket %s was another than it should be", wanted["name"])
+
+
+def _user() -> pwd.struct_passwd | None:
+    """Who nats-server is to be, None: the user that this program is."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(_USER)
+    except KeyError:
+        _log.warning("there is no user %s, so the broker is root: Debian's package nats-server makes this user", _USER)
+        return None
+
+
+def _as_user(user: pwd.struct_passwd | None) -> tuple[str, ...]:
+    """setpriv's options: no groups of root's, and no capabilities for ever."""
+    if user is None:
+        return ()
+    ids = f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"
+    return *ids, "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -9,50 +9,40 @@ signing key belongs to the keeper, which makes the buckets of the key-value stor
 A node may not make consumers, and may read the store only key by key: a consumer could deliver messages to any subject,
 without the node's name.
 
-Certificates are for the brokers only: TLS keeps the link secret and shows a node that the broker is the right one.
+The brokers' certificates are in ctl/cluster/certificates.py.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import datetime
 import hashlib
-import ipaddress
 import json
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.x509.oid import NameOID
 
-from ctl.cluster.wire import BUCKETS, HOLDS, JOBS, MAX_RECORD, NODES
+from ctl.cluster.wire import BUCKETS, HOLDS, JOBS, MAX_RECORD, NODES, certificate_subject
 
 __all__ = [
-    "BROKER_NAME",
     "MEMORY",
+    "RENEWER",
     "UPDATER",
-    "Certificate",
     "Key",
     "account_token",
-    "make_authority",
-    "make_certificate",
     "operator_token",
+    "renewer_token",
     "system_token",
     "updater_token",
     "user_token",
 ]
 
 UPDATER = "updater"  # the name of who renews the account's token at brokers
-BROKER_NAME = "broker.cosched"  # in every broker's certificate: nodes check this, not an address
+RENEWER = "renewer"  # of who renews the brokers' certificates
 _PREFIX = {"operator": 14 << 3, "account": 0, "user": 20 << 3}  # nkeys: the first letter is O, A or U
 MEMORY = 256 << 20  # bytes of the key-value store: 100,000 records take 40 MB
-_VALID_FROM = datetime.datetime(2020, 1, 1)  # long ago, so that a node with a wrong clock can connect and learn of it
-_VALID_TO = datetime.datetime(2120, 1, 1)
 
 
 class Key:
@@ -130,14 +120,24 @@ def user_token(signer: Key, account: str, user: Key, name: str) -> str:
 
 def updater_token(system: Key, user: Key) -> str:
     """Who may give brokers a new token of the cluster's account, and no more."""
+    return _asking_token(system, user, UPDATER, "$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE")
+
+
+def renewer_token(account: Key, user: Key) -> str:
+    """Who may give brokers' keepers a new certificate, and no more."""
+    return _asking_token(account, user, RENEWER, certificate_subject("*"))
+
+
+def _asking_token(account: Key, user: Key, name: str, subject: str) -> str:
+    """A user of an account who may ask on one subject."""
     claims = {
-        "pub": {"allow": ["$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE"]},
-        "sub": {"allow": [f"_INBOX.{UPDATER}.>"]},
+        "pub": {"allow": [subject]},
+        "sub": {"allow": [f"_INBOX.{name}.>"]},
         **dict.fromkeys(("subs", "data", "payload"), -1),
         "type": "user",
         "version": 2,
     }
-    return system.token(user.public, UPDATER, claims)
+    return account.token(user.public, name, claims)
 
 
 _NO_LIMITS = {"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True, "conn": -1}
@@ -175,60 +175,5 @@ def _reading(bucket: str) -> list[str]:
 def _keeper_may() -> tuple[int, list[str], list[str]]:
     verbs = ("CREATE", "UPDATE", "INFO", "DELETE")
     publish = [f"$JS.API.STREAM.{verb}.KV_{bucket}" for bucket in BUCKETS for verb in verbs]
-    return MAX_RECORD, publish, ["_INBOX.{{name()}}.>"]
-
-
-# certificates
-
-
-class Certificate(NamedTuple):
-    """A certificate and its private key, as PEM."""
-
-    certificate: str
-    key: str
-
-
-def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Certificate:
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return Certificate(certificate.public_bytes(serialization.Encoding.PEM).decode(), secret.decode())
-
-
-def _builder(name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
-    return builder.not_valid_before(_VALID_FROM).not_valid_after(_VALID_TO)
-
-
-def make_authority() -> Certificate:
-    """A new certificate authority, for this cluster only."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    common = "cosched authority"  # no node's name: else a certificate would pass for self-signed
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-    builder = _builder(common, name, key).add_extension(x509.BasicConstraints(True, 0), critical=True)
-    builder = builder.add_extension(usage, critical=True)
-    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    return _pem(builder.sign(key, hashes.SHA256()), key)
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def make_certificate(authority: Certificate, name: str, host: str) -> Certificate:
-    """A broker's certificate, for BROKER_NAME and, for the other brokers, its host; `name` is for people."""
-    issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
-    secret = serialization.load_pem_private_key(authority.key.encode(), None)
-    assert isinstance(secret, ec.EllipticCurvePrivateKey)
-    key = ec.generate_private_key(ec.SECP256R1())
-    signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(secret.public_key())
-    builder = _builder(name, issuer.subject, key).add_extension(x509.BasicConstraints(False, None), critical=True)
-    names = x509.SubjectAlternativeName([x509.DNSName(BROKER_NAME), _general_name(host)])
-    builder = builder.add_extension(names, critical=False)
-    builder = builder.add_extension(signer, critical=False)
-    return _pem(builder.sign(secret, hashes.SHA256()), key)
+    publish += [f"_INBOX.{RENEWER}.>"]
+    return MAX_RECORD, publish, ["_INBOX.{{name()}}.>", certificate_subject("{{name()}}")]

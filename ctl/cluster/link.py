@@ -26,7 +26,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error
 
-from ctl.cluster.identity import BROKER_NAME, Key
+from ctl.cluster.certificates import BROKER_NAME
+from ctl.cluster.identity import Key
 from ctl.cluster.wire import stream_subjects
 from ctl.errors import CoschedError, brief
 from ctl.protocol import parse
@@ -179,6 +180,15 @@ class Link:
 
         with _as_link_error(f"subscribing to {subject}"):
             return await self._client.subscribe(subject, cb=call, pending_msgs_limit=_PENDING)
+
+    async def answer(self, subject: str, answer: Callable[[bytes], bytes]) -> None:
+        """Answer each question on a subject; `answer` must not block. Raises LinkError."""
+
+        async def call(message: Msg) -> None:
+            await message.respond(answer(message.data))
+
+        with _as_link_error(f"answering on {subject}"):
+            await self._client.subscribe(subject, cb=call, pending_msgs_limit=_PENDING)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription. Raises LinkError."""

@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ctl.cluster.certificates import LIFE
 from ctl.cluster.link import Member
 from ctl.cluster.place import DIRECTORY
 from ctl.cluster.wire import check_name
@@ -44,6 +45,7 @@ __all__ = [
     "found",
     "invite",
     "join",
+    "keeper_name",
     "key_of",
     "keys_of",
     "leave",
@@ -133,12 +135,18 @@ def next_name(name: str) -> str:
     return f"{stem}{int(digits) + 1:0{len(digits)}}" if digits else f"{name}2"
 
 
-def found(files: Files, name: str, address: str, others: Mapping[str, str]) -> None:
+def keeper_name(name: str) -> str:
+    """The name by which the keeper of a node's broker is known to the broker."""
+    return f"keeper-{name}"
+
+
+def found(files: Files, name: str, address: str, others: Mapping[str, str], life: float = LIFE) -> None:
     """Found a cluster on this node, which runs a broker at this address; `others` run one too: name -> address.
+    `life`: seconds that the brokers' certificates are good for.
 
     Raises CoschedError (status 2) if this node has a cluster already, or a name or address cannot be.
     """
-    from ctl.cluster import identity
+    from ctl.cluster import certificates, identity
 
     if files.read("member") is not None or files.read("authority") is not None:
         raise CoschedError(
@@ -151,11 +159,12 @@ def found(files: Files, name: str, address: str, others: Mapping[str, str]) -> N
     if len(brokers) not in (1, 3, 5):
         raise CoschedError(f"{len(brokers)} brokers cannot outvote each other: have 1, 3 or 5", USAGE)
     keys = {role: identity.Key(kind) for role, kind in _ROLES.items()}
-    certificate = identity.make_authority()
+    certificate = certificates.make_authority()
     authority = {
         "brokers": brokers,
         "seeds": {role: key.seed.hex() for role, key in keys.items()},
-        "ca": {"certificate": certificate.certificate, "key": certificate.key},
+        "ca": certificate._asdict(),
+        "life": life,
         "operator": identity.operator_token(keys["operator"], keys["system"]),
         "system": identity.system_token(keys["operator"], keys["system"]),
         "invited": {},
@@ -225,7 +234,7 @@ def account(authority: Mapping[str, Any]) -> str:
 
 def _make_invitation(files: Files, authority: dict[str, Any], name: str) -> dict[str, Any]:
     """The membership of a node, with a new key. Kept are its name and the public keys of all its invitations."""
-    from ctl.cluster import identity
+    from ctl.cluster import certificates, identity
 
     of_cluster, user = key_of(authority, "account").public, identity.Key("user")
     member = {
@@ -239,17 +248,17 @@ def _make_invitation(files: Files, authority: dict[str, Any], name: str) -> dict
     if name in authority["brokers"]:
         keeper = identity.Key("user")
         host = authority["brokers"][name].rpartition(":")[0]
-        ca = identity.Certificate(**authority["ca"])
+        ca, life = certificates.Certificate(**authority["ca"]), authority.get("life", certificates.LIFE)
         content["broker"] = {
             "name": name,
             "brokers": authority["brokers"],
             "operator": authority["operator"],
             "accounts": {of_cluster: authority["account"], key_of(authority, "system").public: authority["system"]},
-            "certificate": identity.make_certificate(ca, name, host)._asdict(),
+            "certificate": certificates.make_certificate(ca, name, host, life)._asdict(),
             "keeper": {
                 **member,
-                "name": f"keeper-{name}",
-                "token": identity.user_token(key_of(authority, "keepers"), of_cluster, keeper, f"keeper-{name}"),
+                "name": keeper_name(name),
+                "token": identity.user_token(key_of(authority, "keepers"), of_cluster, keeper, keeper_name(name)),
                 "seed": keeper.seed.hex(),
             },
         }

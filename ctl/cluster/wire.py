@@ -6,6 +6,7 @@
     $KV.cosched_holds.JID.NODE      a node holds a job: the key-value store keeps it
     $KV.cosched_nodes.NODE          a node's size
     $KV.cosched_jobs.NODE           what a node knows of its memory and its jobs (policy `fit`)
+    cosched.certificate.KEEPER      a broker's keeper is asked for the broker's certificate, or given a new one
 
 The broker lets a node publish only subjects that end in its own name (`ctl.cluster.identity`), so the subject names the
 sender. A message with another sender in its text is forged. JIDs are escaped, because "." and ":" have a meaning in a
@@ -36,6 +37,7 @@ __all__ = [
     "Drop",
     "Drops",
     "ask_subject",
+    "certificate_subject",
     "check_integer",
     "check_name",
     "check_number",
@@ -161,6 +163,11 @@ def node_subject(node: str) -> str:
 def facts_subject(node: str) -> str:
     """The key with what a node knows of its jobs; "*" for all nodes."""
     return f"$KV.{JOBS}.{node}"
+
+
+def certificate_subject(keeper: str) -> str:
+    """The subject on which the keeper of a broker is asked about the broker's certificate."""
+    return f"cosched.certificate.{keeper}"
 
 
 def stream_subjects(bucket: str) -> str:

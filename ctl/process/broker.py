@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""This node's broker as a process of its own, so that restarting the agent disturbs no other node."""
+"""This node's broker as a process of its own, so that restarting the agent disturbs no other node.
+
+Under systemd it is the service cosched-broker, whose user has nothing but the broker's secrets. Elsewhere it is a
+process in the background.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ctl.cluster.broker import Broker
+from ctl.cluster.link import end
 from ctl.cluster.membership import Files
+from ctl.cluster.renewal import keep_renewing
 from ctl.errors import CoschedError
 from ctl.process import run_files
+from ctl.process.notify import tell_systemd
 from ctl.protocol import STATE_DIR
 
 __all__ = ["forget", "running", "serve", "start", "stop"]
@@ -28,16 +35,20 @@ _READY = 10.0  # seconds; several brokers are ready once most of them run, so a 
 _STOP = 8.0  # seconds
 
 
+_UNIT = "cosched-broker.service"
+_PLACES = ("COSCHED_CLUSTER_DIR", "COSCHED_RUN_DIR", "COSCHED_STATE_DIR")  # the service has the usual places
+
+
 def _directory() -> Path:
     return run_files.RUN_DIR / "broker"
 
 
-def _accounts() -> Path:
-    return STATE_DIR / "accounts"
+def _kept() -> Path:
+    return STATE_DIR / "broker"
 
 
 def _lock_path() -> Path:
-    return run_files.RUN_DIR / "broker.lock"
+    return _directory() / "lock"
 
 
 def running() -> int:
@@ -56,6 +67,7 @@ def running() -> int:
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
     run_files.RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
+    _directory().mkdir(mode=0o711, exist_ok=True)
     with _lock_path().open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,17 +80,29 @@ def _locked() -> Iterator[None]:
 
 
 def serve(files: Files, ready: Callable[[], None] = lambda: None) -> None:
-    """Run this node's broker until SIGTERM or SIGINT. Raises CoschedError if this node has no broker, or if the broker
-    does not start."""
+    """Run this node's broker until SIGTERM or SIGINT; `ready` is called when it is. systemd, which waits for it at
+    boot, is told after 10 s, too.
+
+    Raises CoschedError if this node has no broker, or if the broker does not start.
+    """
     content = files.need("broker", "this node has no broker; `ctl cluster init --broker NODE=ADDRESS` names brokers")
 
     async def until_told() -> None:
-        work = asyncio.create_task(Broker(content, _directory(), _accounts()).run(ready))
         loop = asyncio.get_running_loop()
+        waits = loop.call_later(_READY, tell_systemd, "waits for other brokers")
+
+        def is_ready() -> None:
+            waits.cancel()
+            tell_systemd("ready")
+            ready()
+
+        work = asyncio.create_task(Broker(content, _directory(), _kept()).run(is_ready))
+        renewing = asyncio.create_task(keep_renewing(files))  # under systemd this user cannot, and a timer does it
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, work.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await work
+        await end(renewing)
 
     with _locked():
         asyncio.run(until_told())
@@ -91,6 +115,13 @@ def start(files: Files) -> bool:
     """
     if files.read("broker") is None or running():
         return True
+    if _is_service():
+        _systemctl("start")
+        return True
+    return _start_alone()
+
+
+def _start_alone() -> bool:
     run_files.RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
     log = run_files.RUN_DIR / "broker.log"
     ours, theirs = os.pipe()
@@ -118,8 +149,23 @@ def start(files: Files) -> bool:
     return False
 
 
+def _is_service() -> bool:
+    """Whether systemd runs this machine's services, and this one is among them."""
+    if not Path("/run/systemd/system").is_dir() or any(place in os.environ for place in _PLACES):
+        return False
+    return subprocess.run(["systemctl", "cat", _UNIT], capture_output=True, check=False).returncode == 0
+
+
+def _systemctl(verb: str) -> None:
+    """Raises CoschedError if it is not done."""
+    if subprocess.run(["systemctl", verb, _UNIT], capture_output=True, check=False).returncode != 0:
+        raise CoschedError(f"systemd does not {verb} the broker: `journalctl -u {_UNIT}` tells why")
+
+
 def stop() -> None:
     """End this node's broker, if it runs. Raises CoschedError if the broker does not end."""
+    if _is_service():
+        _systemctl("stop")
     pid = running()
     if not pid:
         return
@@ -134,7 +180,7 @@ def stop() -> None:
 
 def forget() -> None:
     """Remove what the broker has kept. It must not run."""
-    shutil.rmtree(_accounts(), ignore_errors=True)
+    shutil.rmtree(_kept().resolve(), ignore_errors=True)  # systemd has it elsewhere, and a link here
 
 
 def start_log() -> None:

@@ -246,7 +246,7 @@ def _broker() -> None:
     if not Path(PROGRAM).exists():
         raise CoschedError(f"this node's broker needs {PROGRAM}: install nats-server")
     if not broker.running():
-        raise CoschedError("this node's broker does not run: start `ctl cluster serve`, as a service")
+        raise CoschedError("this node's broker does not run: `systemctl start cosched-broker`, or `ctl cluster serve`")
 
 
 CHECKS: Final[Mapping[str, Callable[[], str]]] = {

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctl.cluster.broker import Broker
+from ctl.cluster.certificates import LIFE
 from ctl.cluster.link import Link, Member
 from ctl.cluster.membership import Files, found, invite, join
 from ctl.cluster.relay import Relay
@@ -131,15 +132,17 @@ class Wire:
 class Lab:
     """The cluster."""
 
-    def __init__(self, directory: Path, brokers: int, lease: float) -> None:
+    def __init__(self, directory: Path, brokers: int, lease: float, life: float) -> None:
         self.directory = directory
         self.lease = lease
         self.addresses = [f"127.0.0.1:{port}" for port in free_ports(brokers)]
         self.names = [f"node{i + 1}" for i in range(brokers)]
         self.authority = Files(directory / "node1")
-        found(self.authority, "node1", self.addresses[0], dict(zip(self.names[1:], self.addresses[1:], strict=True)))
+        others = dict(zip(self.names[1:], self.addresses[1:], strict=True))
+        found(self.authority, "node1", self.addresses[0], others, life)
         self.members = {"node1": self._member(self.authority)}
         self.brokers: dict[str, tuple[Broker, asyncio.Task[None]]] = {}
+        self.ready: dict[str, asyncio.Event] = {}
         self.hosts: list[Host] = []
 
     @staticmethod
@@ -159,16 +162,19 @@ class Lab:
         self.member(name)
         content = Files(self.directory / name).read("broker")
         assert content is not None
-        kept = self.directory / f"accounts-{name}"
+        kept = self.directory / f"kept-{name}"
         broker, ready = Broker(content, self.directory / f"broker-{name}", kept), asyncio.Event()
         self.brokers[name] = broker, asyncio.create_task(broker.run(ready.set))
+        self.ready[name] = ready
         if len(self.addresses) == 1:
             await self.wait_for(ready, name)
-        else:
-            self.ready[name] = ready
+
+    async def restart_broker(self, name: str) -> None:
+        """Stop and start a broker; what it keeps beyond a restart of the machine is kept."""
+        await self.stop_broker(name)
+        await self.start_broker(name)
 
     async def start_brokers(self) -> None:
-        self.ready: dict[str, asyncio.Event] = {}
         for name in self.names:
             await self.start_broker(name)
         for name, ready in self.ready.items():
@@ -181,7 +187,7 @@ class Lab:
 
     def log(self, name: str) -> str:
         """The end of a broker's log."""
-        path = self.directory / f"broker-{name}" / "log"
+        path = self.directory / f"broker-{name}" / "server" / "log"
         return path.read_text()[-3000:] if path.exists() else "no log"
 
     def signal_broker(self, name: str, number: signal.Signals) -> None:
@@ -191,7 +197,8 @@ class Lab:
         """Kill a broker and its keeper; the broker does not come back by itself, and its store is lost."""
         broker, task = self.brokers.pop(name)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(broker.pid, signal.SIGKILL)
+            if broker.pid:  # it has begun
+                os.kill(broker.pid, signal.SIGKILL)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         shutil.rmtree(self.directory / f"broker-{name}", ignore_errors=True)
@@ -229,10 +236,12 @@ class Lab:
 
 
 @contextlib.asynccontextmanager
-async def lab(brokers: int = 1, lease: float = 2.0) -> AsyncIterator[Lab]:
-    """A cluster with so many brokers, running; leases are short, so that tests need not wait."""
+async def lab(brokers: int = 1, lease: float = 2.0, life: float = LIFE) -> AsyncIterator[Lab]:
+    """A cluster with so many brokers, running; leases are short, so that tests need not wait. `life`: seconds that
+    certificates are good for."""
     with tempfile.TemporaryDirectory(prefix="cosched-cluster-") as directory:
-        cluster = Lab(Path(directory), brokers, lease)
+        Path(directory).chmod(0o711)  # a broker that root starts is another user
+        cluster = Lab(Path(directory), brokers, lease, life)
         try:
             await cluster.start_brokers()
             yield cluster

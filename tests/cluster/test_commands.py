@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,11 +62,13 @@ class Machine:
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Iterator[list[Machine]]:
-    made = [Machine(tmp_path / f"node{i + 1}") for i in range(3)]
-    yield made
-    for machine in made:
-        machine.ctl("leave")
+def machines() -> Iterator[list[Machine]]:
+    with tempfile.TemporaryDirectory(prefix="cosched-machines-") as directory:
+        Path(directory).chmod(0o711)  # a broker that root starts is another user
+        made = [Machine(Path(directory) / f"node{i + 1}") for i in range(3)]
+        yield made
+        for machine in made:
+            machine.ctl("leave")
 
 
 async def together(first: Machine, second: Machine) -> None:
@@ -150,7 +153,7 @@ def test_doctor_asks_the_broker(machines: list[Machine]) -> None:
     two.good("join", "-", typed=line)
     assert found(one) == ("ok", f"this node is node1, and the broker at {address} takes it")
     assert found(two) == ("ok", f"this node is node2, and the broker at {address} takes it")
-    keeper = int((one.directory / "run" / "broker.lock").read_text())
+    keeper = int((one.directory / "run" / "broker" / "lock").read_text())
     os.kill(keeper, signal.SIGTERM)
     with contextlib.suppress(ProcessLookupError):
         while True:  # until it is gone

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from ctl.cluster.broker import Broker
 from ctl.cluster.events import LEASE
 from ctl.cluster.facts import encode_facts
+from ctl.cluster.link import Link
 from ctl.contract import JobFacts, NodeFacts
 from tests.cluster.lab import Host, Lab, lab, run, until
 
@@ -93,9 +95,9 @@ def test_facts_are_heard_also_where_the_buckets_come_after_the_connection(monkey
     """A broker that lost its store answers before its keeper has made the buckets anew."""
     gate, look = asyncio.Event(), Broker._look
 
-    async def late(broker: Broker) -> None:
+    async def late(broker: Broker, link: Link, there: Callable[[], None]) -> None:
         await gate.wait()
-        await look(broker)
+        await look(broker, link, there)
 
     async def work() -> None:
         async with lab() as cluster:
