@@ -2,7 +2,7 @@
 """Who may do what: two rights, and the credentials of the process that asks.
 
     run          start, list and cancel one's own jobs; read        members of group cosched, and root
-    administer   load, switch, set, unload, trace                   root
+    administer   load, switch, set, unload, trace                   root; and whom polkit lets, save for load
 
 The contract binds the owners of jobs, so they must not be able to change it: a user of the group could otherwise switch
 to rule prio, which starves everybody at the machine. The group opens the socket (ctl/node/server.py); this file tells
@@ -24,11 +24,12 @@ from typing import Final
 
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel.kernfs import read
+from ctl.node import polkit
 
 __all__ = ["ADMINISTER", "Peer", "user_name"]
 
 ADMINISTER: Final = frozenset({"set", "switch", "unload", "trace"})
-"""The operations that only root may do; a member of the group may do all others."""
+"""The operations of root, and of whom polkit lets do them; a member of the group may do all others."""
 
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _SO_PEERPIDFD: Final = 77  # Linux 6.5
@@ -81,22 +82,33 @@ class Peer:
         poller.register(self._pidfd, select.POLLIN)
         return not poller.poll(0)
 
-    def check(self, op: str) -> None:
+    async def check(self, op: str) -> None:
         """Raise CoschedError (status 2) if the process may not do this, (status 1) if it has ended.
 
-        Its user is read anew: a process may have changed its user since it connected.
+        Its user is read anew: a process may have changed its user since it connected, and while polkit was asked.
         """
         if op not in ADMINISTER:
             return
+        start, uids = polkit.start_of(self.pid), self._uids(op)
+        if uids == {0}:
+            return
+        if start is not None and uids == {self.uid} and await polkit.grants(self.pid, start, self.uid, op):
+            uids = self._uids(op)
+            if uids == {self.uid}:
+                return
+        also = f", and polkit does not grant it ({polkit.ACTION})" if polkit.PKCHECK.exists() else ""
+        raise CoschedError(
+            f"{op} is root's, not user {self.user}'s{also}: members of group cosched may start, list and cancel their "
+            "own jobs, and the contract between users and jobs is not theirs to change; ask root, or use sudo",
+            USAGE,
+        )
+
+    def _uids(self, op: str) -> set[int | None]:
+        """Its users, as it connected and now. Raises CoschedError if it has ended."""
         uids = {self.uid, _user_now(self.pid)}
-        if not self.lives():
+        if not self.lives():  # read before: so the number was its own
             raise CoschedError(f"the process that asks for {op} has ended", FAILED)
-        if uids != {0}:
-            raise CoschedError(
-                f"{op} is root's, not user {self.user}'s: members of group cosched may start, list and cancel their "
-                "own jobs, and the contract between users and jobs is not theirs to change; ask root, or use sudo",
-                USAGE,
-            )
+        return uids
 
     def shown(self, owner: str, text: str) -> str:
         """What a job runs, for this peer: as it is for root and the job's owner, empty for others."""

@@ -136,7 +136,7 @@ class Server:
             if not line:
                 return False
             op, arguments = protocol.decode_request(line)
-            peer.check(op)
+            await peer.check(op)
             if op in self._streams:
                 with _one_more(self._streaming, peer, STREAMS, "streams (ctl top, trace and follow)"):
                     await self._stream(op, reader, writer)
