@@ -31,6 +31,7 @@ __all__ = ["Kept", "Renewed", "keep_renewing", "renew"]
 
 _PART = 1 / 3  # of a certificate's life that is left when it is renewed
 _DAY = 86_400.0  # seconds
+_SOON = 60.0  # seconds after the start: a workstation need not run for a day
 _log = logging.getLogger("ctl.cluster.renewal")
 
 
@@ -61,9 +62,11 @@ async def keep_renewing(files: Files) -> None:
     authority = files.read("authority")
     if authority is None or "life" not in authority:
         return
-    pause = min(_DAY, authority["life"] * _PART / 4)
+    usual = min(_DAY, authority["life"] * _PART / 4)
+    pause = min(_SOON, usual)
     while True:
         await asyncio.sleep(pause)
+        pause = usual
         try:
             await renew(files)
         except CoschedError as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from ctl.cluster.certificates import LIFE, end_of
 from ctl.cluster.membership import Files
 from ctl.cluster.relay import Relay
 from tests.cluster.lab import Host, free_ports, run, until
@@ -140,6 +141,21 @@ def test_a_node_is_revoked_and_invited_again(machines: list[Machine]) -> None:
     run(together(one, two))
 
 
+def test_certificates_are_renewed_by_hand(machines: list[Machine]) -> None:
+    one = machines[0]
+    one.good("init", "--node", "node1", "--address", f"127.0.0.1:{free_ports(1)[0]}")
+    end = end_of(one.files.need("broker", "")["certificate"]["certificate"])
+    day = time.strftime("%Y-%m-%d", time.localtime(end))
+    assert one.good("renew") == f"node1: its certificate is good until {day}\n", "it is good for long enough"
+    authority = one.files.need("authority", "")
+    one.files.write("authority", {**authority, "life": 4 * LIFE})  # so more than two thirds are over
+    told = json.loads(one.good("renew", "--json"))
+    assert told["missed"] == []
+    assert abs(told["ends"]["node1"] - time.time() - 4 * LIFE) < 120
+    one.files.write("authority", {name: value for name, value in authority.items() if name != "life"})
+    assert one.good("renew") == "this cluster was founded when certificates had no end\n"
+
+
 def test_doctor_asks_the_broker(machines: list[Machine]) -> None:
     one, two, _ = machines
 
@@ -202,6 +218,7 @@ def test_three_brokers_by_their_lines(machines: list[Machine]) -> None:
         (("join", "/nowhere"), "cannot read /nowhere"),
         (("invite", "node2"), "on the node of `ctl cluster init`"),
         (("revoke", "node2"), "on the node of `ctl cluster init`"),
+        (("renew",), "on the node of `ctl cluster init`"),
         (("init", "--node", "a b"), "cannot be called 'a b'"),
         (("init", "--address", "x:0"), "no address"),
         (("init", "--broker", "node2"), "names no broker"),
