@@ -33,6 +33,7 @@ __all__ = ["LEASE", "WAITING", "Queue"]
 
 LEASE: Final = 5.0  # seconds
 WAITING: Final = 32  # jobs of a user that wait outside, on a node: the other nodes hear of 96 of the node's jobs in all
+_REMEMBERED: Final = 3600.0  # seconds that a cancelled job is known, for a command that was stopped meanwhile
 _TURN_PASSES: Final = 5  # a turn in which a job waited counts as so many passes: after three, a large job has its own
 _MOST: Final = 1 << 50  # bytes: an estimate times many ranks is larger than any node, and still a size
 _UNKNOWN: Final = Load()
@@ -83,7 +84,7 @@ class Queue:
         self._ran: set[str] = set()  # jobs that run, on any node
         self._waits: dict[str, Wait] = {}
         self._behind: dict[str, float] = {}  # jobs that went behind just now, before their nodes say so
-        self._cancelled: set[str] = set()  # their commands have not asked since
+        self._cancelled: dict[str, float] = {}  # their commands have not asked since; until when it is known
         self._room = 0
         self._turn_s, self._load = 0.0, _UNKNOWN
         self._end = 0.0  # of the last turn
@@ -98,10 +99,8 @@ class Queue:
         cancelled while it waited, or if it would wait beside WAITING others of its user.
         """
         jid = wish.jid
-        if jid in self._cancelled:
-            self._cancelled.discard(jid)
-            if wish.again:
-                raise CoschedError(f"job {jid} was cancelled while it waited", FAILED)
+        if self._cancelled.pop(jid, 0.0) > at and wish.again:
+            raise CoschedError(f"job {jid} was cancelled while it waited", FAILED)
         entry = self._own.get(jid)
         if is_new := entry is None:
             entry = self._come(jid, at, wish)
@@ -152,6 +151,7 @@ class Queue:
             one.lease = one.lease and min(one.lease, at + LEASE)  # the clock may have been set back
         for jid in [jid for jid, one in self._own.items() if one.lease is not None and _is_over(one, at)]:
             del self._own[jid]
+        self._cancelled = {jid: end for jid, end in self._cancelled.items() if end > at}
         self._put_in_order(at)
         running, waits = fit([job.demand() for job in self._order], self._rooms())
         self._free, self._spread = self._unclaimed(), {job.jid for job in self._order if len(job.needs) > 1}
@@ -184,7 +184,7 @@ class Queue:
             return False
         del self._own[jid]
         self._waits.pop(jid, None)
-        self._cancelled.add(jid)
+        self._cancelled[jid] = entry.lease + _REMEMBERED
         return True
 
     def user(self, jid: str) -> str | None:

@@ -154,6 +154,9 @@ def test_cancelled() -> None:
     with pytest.raises(CoschedError, match="job b was cancelled while it waited"):
         ask(queue, "b", "eve", 1.5, need=30 * MB, again=True)
     assert ask(queue, "b", "eve", 2, need=30 * MB), "a new command of this name"
+    queue.cancel("b")
+    stopped(queue, 5000, 60, a=40)
+    assert not queue._cancelled, "not known for ever"
 
 
 def test_nobody_is_passed_more_than_fifteen_times() -> None:
