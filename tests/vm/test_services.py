@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The broker as systemd's service: a user of its own in a sandbox, on one address; its certificate is renewed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import textwrap
+from typing import Any
+
+import pytest
+
+from vm.host import REPO
+
+pytestmark = pytest.mark.vm
+
+_LIMIT_S = 540  # on an idle host it takes a minute
+_MOST_EXPOSED = 1.5  # of 10, by `systemd-analyze security`: the network is what a broker is for
+_SCRIPT = """
+    import json, subprocess, sys
+    from pathlib import Path
+
+    from ctl.cluster.certificates import LIFE, end_of
+
+    def said(*words):
+        return subprocess.run(words, capture_output=True, text=True).stdout.strip()
+
+    def shown(unit, name):
+        return said("systemctl", "show", "--value", "--property", name, unit)
+
+    def certificate():
+        return end_of(Path("/run/cosched/broker/broker.pem").read_text())
+
+    def owners(*places):
+        paths = [path for place in places for path in (place, *place.rglob("*"))]
+        return {str(path): [path.stat().st_uid, path.stat().st_mode & 0o77] for path in paths if path.exists()}
+
+    found = {}
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "address", "add", "10.9.0.1/24", "dev", "lo"], check=True)
+    found["init"] = subprocess.run(["ctl", "cluster", "init", "--address", "10.9.0.1"], capture_output=True).returncode
+    keeper = int(shown("cosched-broker", "MainPID"))
+    server = int(Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[0])
+    for name, pid in (("keeper", keeper), ("server", server)):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        found[name] = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+    found["state"], found["tells"] = shown("cosched-broker", "ActiveState"), shown("cosched-broker", "StatusText")
+    found["timer"] = shown("cosched-renew.timer", "ActiveState")
+    found["security"] = said("systemd-analyze", "security", "--no-pager", "cosched-broker").splitlines()[-1]
+    found["renewer"] = said("systemd-analyze", "security", "--no-pager", "cosched-renew").splitlines()[-1]
+    found["listens"] = [line.split()[3] for line in said("ss", "-Hltn").splitlines()]
+    found["owners"] = owners(Path("/run/cosched/broker"), Path("/var/lib/private/cosched/broker"))
+
+    authority = Path("/etc/cosched/cluster/authority.json")
+    text = json.dumps({**json.loads(authority.read_text()), "life": 4 * LIFE})  # so more than two thirds are over
+    authority.write_text(text)
+    before = certificate()
+    found["renewed"] = subprocess.run(["systemctl", "start", "cosched-renew"]).returncode
+    found["later"] = certificate() - before
+    subprocess.run(["systemctl", "restart", "cosched-broker"])
+    found["kept"] = certificate() - before
+    found["log"] = said("journalctl", "-o", "cat", "-u", "cosched-broker", "-u", "cosched-renew")
+    found["leave"] = subprocess.run(["ctl", "cluster", "leave"], capture_output=True).returncode
+    found["left"] = [shown("cosched-broker", "ActiveState"),
+                     *owners(Path("/run/cosched/broker"), Path("/var/lib/private/cosched/broker"))]
+    json.dump(found, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    """What one guest has seen."""
+    script = textwrap.dedent(_SCRIPT)
+    words = [str(REPO / "vm" / "run"), "--init", "systemd", "--timeout", str(_LIMIT_S), "--", "python3", "-c", script]
+    done = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr.decode()
+    return dict(json.loads(done.stdout))
+
+
+def test_it_runs_as_a_user_of_its_own(found: dict[str, Any]) -> None:
+    assert (found["init"], found["state"], found["tells"], found["timer"]) == (0, "active", "ready", "active"), found
+    users = {name: set(found[name]["Uid"]) for name in ("keeper", "server")}
+    assert users["keeper"] == users["server"] != {"0"}
+    for name in ("keeper", "server"):
+        assert {int(found[name][f"Cap{which}"][0], 16) for which in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}
+        assert (found[name]["NoNewPrivs"], found[name]["Seccomp"]) == (["1"], ["2"])
+
+
+def test_it_is_in_a_sandbox_and_on_one_address(found: dict[str, Any]) -> None:
+    for unit in ("security", "renewer"):
+        print(found[unit])
+        assert float(found[unit].split(":")[1].split()[0]) <= _MOST_EXPOSED, found[unit]
+    assert found["listens"] == ["10.9.0.1:4222"]
+
+
+def test_nobody_else_reads_its_files(found: dict[str, Any]) -> None:
+    keys = {path: owner for path, owner in found["owners"].items() if path.endswith(("key", "pem", "conf"))}
+    assert len(keys) == 4
+    user = int(found["server"]["Uid"][0])
+    assert all(owner == [user, 0] for owner in keys.values()), keys
+    assert all(not mode & 0o066 for _, mode in found["owners"].values()), found["owners"]
+
+
+def test_its_certificate_is_renewed_and_kept(found: dict[str, Any]) -> None:
+    assert found["renewed"] == 0, found["log"]
+    assert abs(found["later"] - 3 * 365 * 86_400) < 600, found["log"]
+    assert found["kept"] == found["later"]
+
+
+def test_nothing_is_left(found: dict[str, Any]) -> None:
+    assert (found["leave"], found["left"]) == (0, ["inactive"])
