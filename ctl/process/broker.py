@@ -64,9 +64,17 @@ def running() -> int:
     return 0
 
 
+def _open_the_way() -> None:
+    """Whatever mask root has: nats-server's user passes through the folders to its own."""
+    run_files.RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        os.umask(0o022)
+        run_files.RUN_DIR.chmod(0o755)
+
+
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
-    run_files.RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
+    _open_the_way()
     _directory().mkdir(mode=0o711, exist_ok=True)
     with _lock_path().open("a+") as file:
         try:

@@ -32,7 +32,7 @@ def keeper() -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
         ctl = [sys.executable, "-m", "ctl", "cluster"]
         init = ("init", "--node", "node1", "--address", f"127.0.0.1:{free_ports(1)[0]}", "--no-start")
         subprocess.run([*ctl, *init], cwd=ROOT, env=environment, check=True, capture_output=True)
-        with subprocess.Popen([*ctl, "serve"], cwd=ROOT, env=environment) as process:
+        with subprocess.Popen([*ctl, "serve"], cwd=ROOT, env=environment, umask=0o077) as process:
             try:
                 yield directory, process
             finally:
