@@ -18,7 +18,7 @@ from vm.chroot import AS_ROOT
 from vm.host import REPO, VmError, cache_dir, content_key, locked, prune, run
 from vm.image import Image
 
-__all__ = ["commit", "ensure", "files"]
+__all__ = ["commit", "ensure", "files", "pack"]
 
 _HERE = Path(__file__).parent
 _ROOM_MB = 64  # free space on the disk, for what programs write next to the sources
@@ -67,18 +67,24 @@ def ensure(image: Image) -> Path:
         return disk
     with locked(disk.name), tempfile.TemporaryDirectory(prefix="cosched-") as work:
         if not disk.exists():
-            size = _stage(Path(work), names, objects, image)
+            _stage(Path(work), names, objects, image)
             partial = disk.with_suffix(".new")
-            run([*AS_ROOT, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-O", "^has_journal,^resize_inode", "-E",
-                 "lazy_itable_init=0,nodiscard,root_owner=0:0", "-m", "0", "-L", "checkout", "-d", work, partial,
-                 f"{_ROOM_MB + size * 2}M"], "packing the checkout")
+            pack(Path(work), partial)
             partial.rename(disk)
     prune("checkout-*", disk, days=1)
     return disk
 
 
-def _stage(work: Path, names: list[str], objects: Path, image: Image) -> int:
-    """Lay out the disk's content in a directory and return its size in MB."""
+def pack(directory: Path, disk: Path) -> None:
+    """Write a directory as a disk for init to lay over the root, with room for what programs write."""
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) >> 20
+    run([*AS_ROOT, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-O", "^has_journal,^resize_inode", "-E",
+         "lazy_itable_init=0,nodiscard,root_owner=0:0", "-m", "0", "-L", "checkout", "-d", directory, disk,
+         f"{_ROOM_MB + size * 2}M"], f"packing {disk.name}")
+
+
+def _stage(work: Path, names: list[str], objects: Path, image: Image) -> None:
+    """Lay out the disk's content in a directory."""
     work.chmod(0o755)
     for directory in ("src", "bin", "systemd", "default"):
         (work / directory).mkdir()
@@ -92,4 +98,3 @@ def _stage(work: Path, names: list[str], objects: Path, image: Image) -> int:
     # A file that does not compile is its author's business: the guest will say so when it is imported.
     chroot.run_in(image.rootfs, ["sh", "-c", "python3 -m compileall -q /src >/dev/null 2>&1 || true"],
                   "compiling the checkout's Python files", {"/src": work / "src"})
-    return sum(path.stat().st_size for path in work.rglob("*") if path.is_file()) >> 20

@@ -25,7 +25,8 @@ from pathlib import Path
 from vm import kernel
 from vm.host import REPO, VmError, cache_dir, content_key, fresh_dir, locked, need_programs, prune, run, stage
 
-__all__ = ["DEFAULT_MIRROR", "SUITE", "Image", "Source", "bootstrap", "ensure", "wheels"]
+__all__ = ["DEFAULT_MIRROR", "IDENTITY", "SUITE", "Image", "Source", "bootstrap", "ensure", "make_disk",
+           "wheels"]
 
 SUITE = "forky"  # the first suite whose cloud kernel has sched_ext with all of its kfuncs in BTF
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
@@ -36,14 +37,17 @@ _RECIPE = "1"  # raise when the way the image is made changes its content
 _NEEDED_MB = 5000  # of disk: the unpacked root, its image, the guests' writes
 _IMAGE_MB = 3072  # size of the file system; sparse, so unused space costs nothing
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
+IDENTITY = (
+    # The guest has no persistent identity: systemd makes one per boot, and root may log in on a console.
+    ': > "$1/etc/machine-id"; echo cosched > "$1/etc/hostname"',
+    'chroot "$1" passwd --quiet -d root',
+)
 _HOOKS = (
     'mkdir -p "$1/src" "$1/out" "$1/host" "$1/usr/lib/cosched"',
     # Broker, logins and Slurm are started on demand: by `ctl cluster init`, vm/guest/node, tests/slurm.
     'for unit in nats-server.service ssh.service ssh.socket munge.service slurmctld.service slurmd.service;'
     ' do ln -sf /dev/null "$1/etc/systemd/system/$unit"; done',
-    # The guest has no persistent identity: systemd makes one per boot, and root may log in on a console.
-    ': > "$1/etc/machine-id"; echo cosched > "$1/etc/hostname"',
-    'chroot "$1" passwd --quiet -d root',
+    *IDENTITY,
 )
 
 
@@ -142,7 +146,7 @@ def _build(path: Path, source: Source) -> None:
         with stage("vm: kernel, BTF, vmlinux.h"):
             kernel.extract(work / "rootfs", work / "kernel")
         with stage("vm: root.img"):
-            _make_disk(work / "rootfs", work / "root.img")
+            make_disk(work / "rootfs", work / "root.img")
 
 
 def _install_wheels(directory: Path) -> None:
@@ -188,14 +192,14 @@ def bootstrap(
     )
 
 
-def _make_disk(rootfs: Path, disk: Path) -> None:
+def make_disk(rootfs: Path, disk: Path) -> None:
     """Write rootfs as an ext4 image without mounting anything."""
     # No journal and no lazy initialisation: nothing survives a guest, and neither should run in it.
     features = "^has_journal,^metadata_csum,^resize_inode"
     run(
         ["mke2fs", "-q", "-t", "ext4", "-O", features, "-E", "lazy_itable_init=0,nodiscard", "-m", "0", "-L", "cosched",
          "-d", rootfs, disk, f"{_IMAGE_MB}M"],
-        "making root.img", root=True,
+        f"making {disk.name}", root=True,
     )
     if os.geteuid() != 0:
-        run(["chown", pwd.getpwuid(os.getuid()).pw_name, disk], "handing root.img to the user", root=True)
+        run(["chown", pwd.getpwuid(os.getuid()).pw_name, disk], f"handing {disk.name} to the user", root=True)

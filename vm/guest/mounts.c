@@ -113,11 +113,12 @@ static void link_entries(const char *from, const char *into)
 		closedir(dir);
 }
 
-/* Put what the host brought in where it belongs. */
+/* Put what the host brought in where it belongs. A bare guest (vm/bare.py) has no BPF objects, no ctl and no unit. */
 void host_files(void)
 {
 	must_mount("/host/src", "/src", NULL, MS_BIND, NULL);
-	must_mount("/host/bpf", "/usr/lib/cosched", NULL, MS_BIND, NULL);
+	if (access("/host/bpf", F_OK) == 0)
+		must_mount("/host/bpf", "/usr/lib/cosched", NULL, MS_BIND, NULL);
 	link_entries("/host/bin", "/usr/local/bin");
 	link_entries("/host/systemd", "/etc/systemd/system");
 	link_entries("/host/default", "/etc/default");
