@@ -100,7 +100,8 @@ def plot(experiment: Experiment, results: Results, path: Path) -> None:
             axis.bar(places, heights, width, yerr=errors, capsize=3, color=_COLOURS[number], label=workload.name)
         if limit is not None:
             axis.axhline(limit, color="grey", linewidth=0.8, linestyle="--")
-        axis.set_xticks(range(len(experiment.configs)), experiment.configs, rotation=20, ha="right", rotation_mode="anchor")
+        ticks = range(len(experiment.configs))
+        axis.set_xticks(ticks, experiment.configs, rotation=20, ha="right", rotation_mode="anchor")
         axis.set_title(title)
         axis.set_ylim(bottom=0)
     axes[0].legend(frameon=False)
