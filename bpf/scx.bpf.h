@@ -18,10 +18,14 @@
 #define CLOCK_MONOTONIC	1
 #define PF_KTHREAD	0x00200000
 
-/* Of patched kernels only (kernel-patches/). The verifier drops the calls where the kernel lacks the function. */
-extern struct task_struct *scx_bpf_dsq_peek_tail(u64 dsq_id) __ksym __weak;
+/*
+ * Of patched kernels only (kernel-patches/). The verifier drops the calls where the kernel
+ * lacks the function. The tag tells this from vmlinux.h's, all of which are weak (ctl/kernel/btf.py).
+ */
+#define __optional	__ksym __weak __attribute__((btf_decl_tag("optional")))
+extern struct task_struct *scx_bpf_dsq_peek_tail(u64 dsq_id) __optional;
 extern bool scx_bpf_dsq_insert_vtime_beside(struct task_struct *p, struct task_struct *near,
-					    struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
+					    struct scx_bpf_dsq_insert_vtime_args *args) __optional;
 
 #define SCX_OP(name, args...)							\
 	SEC("struct_ops/" #name) BPF_PROG(name, ##args)

@@ -17,7 +17,8 @@ from ctl.kernel.libbpf import library
 
 __all__ = ["Btf", "Member", "of_file", "vmlinux"]
 
-_STRUCT, _UNION, _ENUM, _FUNC, _DATASEC, _ENUM64 = 4, 5, 6, 12, 15, 19  # linux/btf.h, BTF_KIND_*
+_STRUCT, _UNION, _ENUM, _FUNC, _DATASEC, _DECL_TAG, _ENUM64 = 4, 5, 6, 12, 15, 17, 19  # linux/btf.h, BTF_KIND_*
+_OPTIONAL = "optional"  # the tag of functions that an object does without (bpf/scx.bpf.h)
 _KSYMS = ".ksyms"  # the section of functions that the kernel has, in an object
 _TRANSPARENT = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 _TYPE = struct.Struct("=III")  # name_off, info, size or type
@@ -104,10 +105,17 @@ class Btf:
         return bits // 8
 
     def externs(self) -> list[str]:
-        """The functions of the kernel that an object calls (kfuncs), sorted."""
-        type_id = self._find(_KSYMS, _DATASEC)
-        named = [self._named(symbol) for symbol, _, _ in self._entries(type_id, _DATASEC_ENTRY)] if type_id else []
+        """The functions of the kernel that an object needs (kfuncs), sorted."""
+        type_id, optional = self._find(_KSYMS, _DATASEC), self._optional()
+        symbols = [symbol for symbol, _, _ in self._entries(type_id, _DATASEC_ENTRY)] if type_id else []
+        named = [self._named(symbol) for symbol in symbols if symbol not in optional]
         return sorted(name for kind, name in named if kind == _FUNC)
+
+    def _optional(self) -> set[int]:
+        """The types that are tagged as optional."""
+        heads = [(type_id, self._head(type_id)) for type_id in range(1, int(self._lib.btf__type_cnt(self._pointer)))]
+        tags = [(type_id, target) for type_id, (_, kind, _, target) in heads if kind == _DECL_TAG]
+        return {target for type_id, target in tags if self._named(type_id)[1] == _OPTIONAL}
 
     def _named(self, type_id: int) -> tuple[int, str]:
         """(kind, name) of a type."""

@@ -123,6 +123,7 @@ _FUNCTIONS: dict[str, tuple[type | None, ...]] = {
     "btf__free": (None, c_void_p),
     "btf__find_by_name_kind": (c_int, c_void_p, c_char_p, c_uint32),
     "btf__type_by_id": (c_void_p, c_void_p, c_uint32),
+    "btf__type_cnt": (c_uint32, c_void_p),
     "btf__name_by_offset": (c_char_p, c_void_p, c_uint32),
     "btf__resolve_size": (ctypes.c_int64, c_void_p, c_uint32),
 }
