@@ -28,10 +28,13 @@ def test_slots_of_two_nodes_are_in_step(tmp_path: Path) -> None:
 
 
 def test_ranks_whose_periods_are_in_step_answer_at_once(tmp_path: Path) -> None:
-    """Beside a busy local task on each node; else a message waits for the other's part of the period."""
-    configs = [f"csm+contract=class+contract_period_ms=200+contract_step={step}" for step in ("off", "on")]
-    script = f"python3 /src/tests/experiments/waiting_guest.py mpich {','.join(configs)} 1 100000 4"
+    """Beside a busy local task on each node they have half of the time: the mean round trip takes twice the shortest.
+
+    Where each node begins its periods by itself, the mean is 5 to 90 times the median, as chance has it.
+    """
+    config = "csm+contract=class+contract_period_ms=200+contract_step=on"
+    script = f"python3 /src/tests/experiments/waiting_guest.py mpich {config} 1 100000 4"
     done = cluster(2, script, "--alone", "--icount", "--cpus", "1", "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
-    off, on = (run["mean_ms"] for run in json.loads((tmp_path / "waiting.json").read_text()))
-    assert on < off / 4, (on, off)
+    (run,) = json.loads((tmp_path / "waiting.json").read_text())
+    assert run["mean_ms"] < 3.5 * run["p50_ms"], run
