@@ -111,6 +111,7 @@ _FUNCTIONS: dict[str, tuple[type | None, ...]] = {
     "bpf_iter_create": (c_int, c_int),
     "bpf_link__fd": (c_int, c_void_p),
     "bpf_prog_test_run_opts": (c_int, c_int, POINTER(_TestRunOptions)),
+    "bpf_prog_query": (c_int, c_int, c_int, c_uint32, c_void_p, POINTER(c_uint32), POINTER(c_uint32)),
     "bpf_link__destroy": (c_int, c_void_p),
     "ring_buffer__new": (c_void_p, c_int, SAMPLE, c_void_p, c_void_p),
     "ring_buffer__consume_n": (c_int, c_void_p, c_size_t),

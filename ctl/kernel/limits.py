@@ -3,8 +3,9 @@
 
 `ctl run` moves a process into the job's cgroup, which is outside the cgroup it came from. So its limits would end
 there: a service of 150 MB, a container, a job of Slurm. A process with a limit on memory, CPU, CPUs or devices is
-refused. systemd limits the number of tasks of every login and service; this limit goes with the process: the job gets
-it, and keeps the smallest of all that enter.
+refused, and so is one that a BPF program of its cgroup bounds, as containers have for devices. systemd limits the
+number of tasks of every login and service; this limit goes with the process: the job gets it, and keeps the smallest of
+all that enter.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.kernel.cgroup_programs import programs
 
 __all__ = ["Limit", "check_limits", "hold_tasks", "limits_of"]
 
@@ -20,6 +22,7 @@ _NONE: Final = {
     "memory.max": "max",
     "memory.high": "max",
     "memory.swap.max": "max",
+    "memory.zswap.max": "max",
     "pids.max": "max",
     "cpu.max": "max",
     "cpuset.cpus": "",
@@ -39,8 +42,9 @@ class Limit(NamedTuple):
     value: str
 
 
-def limits_of(pid: int, root: Path) -> list[Limit]:
-    """The limits of the cgroup of a process and of all above it. Raises CoschedError if it has ended."""
+def limits_of(pid: int, root: Path, jobs: Path | None = None) -> list[Limit]:
+    """The limits of the cgroup of a process and of all above it, with the programs that do not act in the cgroup of all
+    jobs. Raises CoschedError if it has ended."""
     try:
         text = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
@@ -55,6 +59,9 @@ def limits_of(pid: int, root: Path) -> list[Limit]:
                 continue
             if value.split(" ")[0] != none:
                 found.append(Limit(f"/{cgroup}", name, value))
+    if jobs is not None:
+        left = sorted(programs(root / place) - programs(jobs))
+        found += [Limit(f"/{place}", f"BPF program ({kind})", str(number)) for kind, number in left]
     return found
 
 

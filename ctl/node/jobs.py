@@ -124,7 +124,8 @@ class Jobs:
         """Move a user's process into a job, which begins if need be. Raises CoschedError, also for a bad JID, and if
         the process would leave a limit behind."""
         self.check_user(jid, user)
-        tasks = check_limits(limits_of(pid, ROOT), jid, f"/{self._cgroups.parent.relative_to(ROOT)}")
+        parent = self._cgroups.parent
+        tasks = check_limits(limits_of(pid, ROOT, parent), jid, f"/{parent.relative_to(ROOT)}")
         path = self._cgroups.create(jid)
         try:
             hold_tasks(path, tasks)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The broker as systemd's service: a user of its own in a sandbox, on one address; its certificate is renewed."""
+"""What needs systemd. The broker as a service: a user of its own in a sandbox, on one address; its certificate is
+renewed. And `ctl run` from services of a user, with limits: no job has more than the service."""
 
 from __future__ import annotations
 
@@ -63,14 +64,42 @@ _SCRIPT = """
     found["leave"] = subprocess.run(["ctl", "cluster", "leave"], capture_output=True).returncode
     found["left"] = [shown("cosched-broker", "ActiveState"),
                      *owners(Path("/run/cosched/broker"), Path("/var/lib/private/cosched/broker"))]
+
+    # the user alice, in group cosched, with a service manager of her own, though here are neither D-Bus nor logind
+    runtime_dir = ("ExecStart=", "ExecStart=install -d -m 700 -o %i /run/user/%i", "ExecStop=")
+    for unit, lines in (("user@", ("Delegate=yes", "Environment=XDG_RUNTIME_DIR=/run/user/%i")),
+                        ("user-runtime-dir@", runtime_dir)):
+        place = Path(f"/run/systemd/system/{unit}.service.d")
+        place.mkdir(parents=True)
+        (place / "alone.conf").write_text("\\n".join(("[Service]", *lines)))
+    for words in ("groupadd -f cosched", "useradd -m -u 1000 -G cosched alice", "systemctl daemon-reload",
+                  "systemctl start user@1000.service", "ctl load --wait --policy csm --set sensors=off"):
+        subprocess.run(words.split(), check=True, stdout=subprocess.DEVNULL)
+    as_alice = ("setpriv", "--reuid=alice", "--regid=alice", "--init-groups", "env", "XDG_RUNTIME_DIR=/run/user/1000")
+    for name, limits in LIMITS.items():
+        log = Path(f"/home/alice/{name}")
+        limits = ["Type=oneshot", f"StandardError=append:{log}", f"StandardOutput=append:{log}", *limits]
+        words = [*as_alice, "systemd-run", "--user", "--quiet", *(f"--property={limit}" for limit in limits),
+                 "/usr/local/bin/ctl", "run", "--job", name, "--", "cat", f"/sys/fs/cgroup/cosched/{name}/pids.max"]
+        subprocess.run(words, capture_output=True)
+        found[name] = log.read_text() if log.exists() else "it has not run"
+    subprocess.run(["ctl", "unload"], check=True, stdout=subprocess.DEVNULL)
     json.dump(found, sys.stdout)
 """
+_LIMITS = {
+    "memory": ["MemoryMax=150M", "TasksMax=30"],
+    "cpus": ["AllowedCPUs=0"],
+    "share": ["CPUQuota=20%"],
+    "tasks": ["TasksMax=30"],
+    "free": [],
+}
+_REFUSED = {"memory": "memory.max 157286400", "cpus": "cpuset.cpus 0", "share": "cpu.max 20000 100000"}
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     """What one guest has seen."""
-    script = textwrap.dedent(_SCRIPT)
+    script = f"LIMITS = {_LIMITS}\n{textwrap.dedent(_SCRIPT)}"
     words = [str(REPO / "vm" / "run"), "--init", "systemd", "--timeout", str(_LIMIT_S), "--", "python3", "-c", script]
     done = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr.decode()
@@ -109,3 +138,15 @@ def test_its_certificate_is_renewed_and_kept(found: dict[str, Any]) -> None:
 
 def test_nothing_is_left(found: dict[str, Any]) -> None:
     assert (found["leave"], found["left"]) == (0, ["inactive"])
+
+
+@pytest.mark.parametrize("name", _REFUSED)
+def test_no_job_has_more_than_the_service_it_comes_from(found: dict[str, Any], name: str) -> None:
+    said = found[name]
+    assert said.startswith("Error: ") and said.count("\n") == 1, said
+    assert _REFUSED[name] in said and "/user.slice/user-1000.slice/user@1000.service/" in said, said
+
+
+def test_a_number_of_tasks_goes_with_it(found: dict[str, Any]) -> None:
+    assert found["tasks"] == "30\n"
+    assert found["free"].strip() == "max" or int(found["free"]) > 30, "the limit of all of alice's services"
