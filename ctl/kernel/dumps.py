@@ -8,12 +8,12 @@ question, and a monitor with a period of 100 ms has 1 ms for all it asks.
 from __future__ import annotations
 
 import os
-import socket
 import struct
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ctl.errors import CoschedError
 from ctl.kernel.imports import only_submodules
+from ctl.kernel.raw_netlink import RawNetlink
 
 with only_submodules("pyroute2"):
     from pyroute2.netlink import NLM_F_DUMP, NLM_F_MULTI, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR
@@ -39,14 +39,12 @@ class Refused(CoschedError):
         self.number = number
 
 
-class Dumps:
-    """A netlink socket for such questions; a context manager."""
+class Dumps(RawNetlink):
+    """A netlink socket for such questions."""
 
     def __init__(self, opened: Any) -> None:
         """Take over an open and bound socket of pyroute2."""
-        self._netlink = opened
-        self._raw = socket.socket(fileno=socket.dup(opened.fileno()))  # pyroute2 keeps no queue of this descriptor
-        self._raw.setblocking(True)
+        super().__init__(opened, blocking=True)
 
     def ask(self, question: bytes) -> list[Answer]:
         """All messages of the answer. Raises Refused."""
@@ -66,17 +64,6 @@ class Dumps:
                 if not flags & NLM_F_MULTI:
                     return found
                 at += (length + 3) & ~3
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._raw.close()
-        self._netlink.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def request(message: Any, kind: int, *, dump: bool = True) -> bytes:

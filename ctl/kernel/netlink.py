@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 from ctl.errors import CoschedError
 from ctl.kernel.btf import vmlinux
 from ctl.kernel.imports import only_submodules
+from ctl.kernel.raw_netlink import RawNetlink
 
 with only_submodules("pyroute2"):
     from pyroute2.netlink import NLM_F_REQUEST, NLMSG_DONE, genlmsg, nla
@@ -104,15 +105,12 @@ _DELAYS = {
 }
 
 
-class _Listener:
+class _Listener(RawNetlink):
     """A subscribed netlink socket of pyroute2, read datagram by datagram."""
 
     def __init__(self, subscribed: Any) -> None:
+        super().__init__(subscribed, blocking=False)
         self.overruns = 0  # times the kernel had to drop something, because it was read too late
-        self._netlink = subscribed
-        # a second descriptor of the same socket: to read without blocking, and without pyroute2's own queue
-        self._raw = socket.socket(fileno=socket.dup(subscribed.fileno()))
-        self._raw.setblocking(False)
         # more than net.core.rmem_max allows, for which root may ask
         with contextlib.suppress(PermissionError):
             self._raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
@@ -135,17 +133,6 @@ class _Listener:
                 continue
             if sender == 0:  # any process may send to us; the kernel's port is 0
                 yield data
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._raw.close()
-        self._netlink.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Uevents(_Listener):
