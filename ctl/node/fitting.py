@@ -56,11 +56,12 @@ class Fitting:
         self._notice([job for job in seen if not job.stopped])
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
-        room, limit = self._room.look(time.monotonic(), sample, held, files, share_mem)
+        steady = time.monotonic()  # the time of day may jump
+        room, limit = self._room.look(steady, sample, held, files, share_mem)
         locked = sum(job.locked for job in seen)  # it stays whether its job runs or not
         sizes = {job.jid: -(-max(0, job.need - job.locked) // _GRAIN) * _GRAIN for job in seen}
         spare = max(0, room - locked) // _GRAIN * _GRAIN
-        turn_s, load = _turn(turn_s, self._pools.exchange_s), self._load.look(time.monotonic(), speed)
+        turn_s, load = _turn(turn_s, self._pools.exchange_s), self._load.look(steady, speed)
         self.stops = tuple(self._queue.look(now, sizes, spare, turn_s, load))
         stopped = dict(self.stops)
         for job in seen:  # what fits may have been squeezed before another was stopped

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from tests.experiments.waiting import Measurement, keep, markdown, measure
+from tests.experiments.waiting import Measurement, keep, markdown, measure, show
 
 __all__ = ["main", "rows"]
 
@@ -101,10 +100,7 @@ def main(repeat: int, seed: int, kept: bool) -> None:
         for number in range(repeat)
         for one in measure(seed + number, True, ("mpich",), configs, (1, _ROUNDS, _LIMIT_S), console)
     ]
-    table = Table(*_HEADINGS, title=f"median of {repeat} runs")
-    for row in rows(measured):
-        table.add_row(*row)
-    console.print(table)
+    show(rows(measured), _HEADINGS, repeat, console)
     if kept:
         command = f"just experiment periods --repeat {repeat} --seed {seed} --keep"
         drawn = markdown(rows(measured), _HEADINGS) + "\n![Mean round trips by length of period](periods.png)\n"

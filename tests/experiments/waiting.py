@@ -22,7 +22,7 @@ from rich.table import Table
 
 from tests.experiments import clusters
 
-__all__ = ["Measurement", "keep", "main", "markdown", "measure", "rows"]
+__all__ = ["Measurement", "keep", "main", "markdown", "measure", "rows", "show"]
 
 _REPO = Path(__file__).resolve().parents[2]
 _CONFIGS = ("eevdf", "csm+spin_ms=0", "csm+spin_ms=2")
@@ -87,6 +87,14 @@ def measure(
         return [{**one, "seed": seed, "lockstep": lockstep} for one in found]
 
 
+def show(table: Sequence[Sequence[str]], headings: Sequence[str], repeat: int, console: Console) -> None:
+    """Print the table of so many runs."""
+    drawn = Table(*headings, title=f"median of {repeat} runs")
+    for row in table:
+        drawn.add_row(*row)
+    console.print(drawn)
+
+
 def keep(name: str, title: str, command: str, measured: Sequence[Measurement], table: str) -> None:
     """Write what was measured, and the table of it, to results/, with the command and the commit."""
     describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
@@ -118,10 +126,7 @@ def main(repeat: int, configs: str, seed: int, free: bool, again: bool, kept: bo
         console.print("the same" if same else "not the same")
         raise SystemExit(not same)
     measured = [one for number in range(repeat) for one in once(seed + number)]
-    table = Table(*_HEADINGS, title=f"median of {repeat} runs")
-    for row in rows(measured):
-        table.add_row(*row)
-    console.print(table)
+    show(rows(measured), _HEADINGS, repeat, console)
     if kept:
         kind = f"--seed {seed}{' --free' if free else ''}"
         command = f"just experiment waiting --repeat {repeat} --configs {configs} {kind} --keep"
