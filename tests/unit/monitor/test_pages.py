@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ctl.cli.watch import top
@@ -192,6 +192,7 @@ def test_any_queue_and_nodes_at_any_size(
     draw(known, width, height, page=page, glyphs=glyphs, keys=KEYS, note="paused" if len(nodes) % 2 else "")
 
 
+@example("\U0001f3fb", 2)  # a mark that only changes the character before it
 @given(st.text(max_size=200), st.integers(2, 40))  # the widest character has two cells
 def test_wrapped_lines_keep_all_words(text: str, width: int) -> None:
     lines = wrapped(text, width)
