@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from ctl.errors import CoschedError
+from ctl.kernel.net_device import Device
+
 ROOT = Path(__file__).resolve().parents[3]
 HELD = """
 import json, socket, subprocess, sys
@@ -32,6 +35,13 @@ with Sampler("lo", "node") as sampler:
 shown = subprocess.check_output(["tc", "-s", "qdisc", "show", "dev", "lo"], text=True)
 print(json.dumps({"told": told, "shown": shown}))
 """
+
+
+def test_a_device_that_has_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel answers with an error for a number that no device has."""
+    monkeypatch.setattr("ctl.kernel.net_device.socket.if_nametoindex", lambda _name: 999_999)
+    with Device("lo") as device, pytest.raises(CoschedError, match="interface lo is gone: netlink: No such device"):
+        device.counters()
 
 
 @pytest.fixture(scope="module")
