@@ -100,7 +100,7 @@ def _make(root: Path, work: Path, names: list[str], version: str) -> None:
         shutil.copy2(REPO / name, tree / name)
     (tree / "debian/changelog").write_text(_changelog(version))
     shutil.copytree(image.ensure().python, tree / _BUNDLED, ignore=shutil.ignore_patterns("*.dist-info", "__pycache__"))
-    binds = {"/mnt": work, "/proc": Path("/proc")}
+    binds = {"/mnt": work}
     with stage(f"vm: cosched_{version} for Debian {image.SUITE}"):
         build = ["sh", "-c", "cd /mnt/source && exec dpkg-buildpackage --build=binary --no-sign"]
         chroot.run_in(root, build, "building the Debian package", binds)
