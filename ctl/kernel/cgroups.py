@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 from ctl.errors import FAILED, USAGE, CoschedError
-from ctl.kernel import leftovers, slurm
+from ctl.kernel import leftovers, paging, slurm
 from ctl.kernel.jid import check_jid
 from ctl.kernel.kernfs import keyed, read
 from ctl.kernel.leftovers import Leftover
@@ -47,7 +47,7 @@ class Memory(NamedTuple):
 
     resident: int
     swapped: int  # only in swap
-    locked: int  # of the resident: it cannot go to swap, and stays while the job is stopped
+    locked: int  # of the resident: it cannot go to swap, and stays while the job is stopped; the kernel's is, too
 
 
 class Usage(TypedDict):
@@ -244,15 +244,16 @@ class JobCgroups:
     def memory(self, jid: str) -> Memory:
         """The job's memory.
 
-        Resident are mapped pages, but not the cache of files, and pages that came back early (paging.py), which are on
-        the kernel's lists of anonymous pages and not mapped yet. A page that came back also keeps its place in swap
-        while swap is not scarce; it counts once.
+        Resident are mapped pages, but not the cache of files; what the kernel has for the job, such as page tables; and
+        pages that came back early (paging.py), which are on the kernel's lists of anonymous pages and not mapped yet. A
+        page that came back also keeps its place in swap while swap is not scarce; it counts once.
         """
         path = self._there(jid)
         stat = keyed(path / "memory.stat")
         swapped = _number(path / "memory.swap.current") - stat["swapcached"]
         listed = stat["active_anon"] + stat["inactive_anon"] - stat["shmem"]
-        return Memory(max(stat["anon"], listed) + stat["file_mapped"], max(0, swapped), stat["unevictable"])
+        resident = max(stat["anon"], listed) + stat["file_mapped"] + stat["kernel"]
+        return Memory(resident, max(0, swapped), stat["unevictable"] + stat["kernel"])
 
     def cpu_ns(self) -> tuple[int, int]:
         """CPU time used so far by all jobs, ended jobs included, and by all tasks of this machine.
@@ -301,9 +302,12 @@ class JobCgroups:
         _put(self.parent / "cgroup.freeze", "1" if frozen else "0")
 
     def push_out(self, jid: str, size: int) -> None:
-        """Reclaim so many bytes of the job, or as many as the kernel can."""
-        with contextlib.suppress(OSError):  # EAGAIN: not all bytes; ENODEV, ENOENT: the job is gone
-            (self.path(jid) / "memory.reclaim").write_text(str(size))
+        """Reclaim so many bytes of the job, or as many as the kernel can, and wait until they are written."""
+        paging.push_out(self.path(jid), size)
+
+    def shrink(self, size: int) -> None:
+        """Reclaim so many bytes of all jobs together, without jobs of Slurm, and wait until they are written."""
+        paging.push_out(self.parent, size)
 
     def freeze(self, jid: str, timeout_s: float = 5.0) -> bool:
         """Freeze the job, and wait until the kernel says that all of it is frozen; False after a time-out."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Pages of another process, brought back from swap before it asks for them.
+"""Pages of other processes: pushed out to swap, and brought back before they are asked for.
 
 A process that was stopped and pushed out comes back one fault after the other, and sleeps at each fault. With a hint
 about the needed pages, process_madvise(2) with MADV_WILLNEED, the kernel reads as many pages at once as the device
@@ -8,18 +8,37 @@ takes. These pages wait in the swap cache, where a fault finds them and reclaim 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["spans", "will_need"]
+from ctl.kernel.kernfs import keyed
+
+__all__ = ["push_out", "spans", "will_need"]
 
 _PROCESS_MADVISE: Final = 440  # the number is the same on all architectures
 _MADV_WILLNEED: Final = 3  # asm-generic/mman-common.h
 _OWN: Final = ("", "[heap]")
+_WRITE_LIMIT: Final = 0.25  # seconds to wait until pages are written
+_WRITE_STEP: Final = 0.001  # seconds between two looks
+
+
+def push_out(cgroup: Path, size: int) -> None:
+    """Reclaim so many bytes of a cgroup, or as many as the kernel can, and wait until they are written.
+
+    The kernel counts pages on their way to swap among those under write-back, though the count bears the name of files.
+    """
+    with contextlib.suppress(OSError):  # EAGAIN: not all bytes; ENODEV, ENOENT: the cgroup is gone
+        (cgroup / "memory.reclaim").write_text(str(size))
+    with contextlib.suppress(OSError):
+        until = time.monotonic() + _WRITE_LIMIT
+        while keyed(cgroup / "memory.stat")["file_writeback"] and time.monotonic() < until:
+            time.sleep(_WRITE_STEP)
 
 
 def spans(pid: int, most: int) -> Iterator[tuple[int, int]]:

@@ -32,7 +32,8 @@ from ctl.kernel.sysinfo import meminfo
 
 __all__ = ["Pools"]
 
-_PIECE: Final = 16 << 20  # bytes reclaimed at a time: 5 ms, on a slow disk half a second
+_PORTION: Final = 256 << 10  # bytes pushed out at a time: pages of local tasks wait behind them (results/exchange.md)
+_STEP: Final = 16 << 20  # bytes by which the limit of all jobs comes down at a time
 _BACK: Final = 4 << 20  # bytes read back at a time: free memory is checked between two reads
 _COMING: Final = 32  # epochs after which a job's missing pages come back by its own faults
 _MOST_SURE: Final = 0.5  # of the node's memory
@@ -51,6 +52,7 @@ class Pools:
         self._stopped: set[str] = set()
         self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
         self._reading: set[str] = set()  # jobs that the thread reads back now
+        self._shrinking = False  # the thread has to push out what is above the limit
         self._most: int | None = None  # bytes that the jobs are held to
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
         self._said: tuple[object, float] | None = None  # the limits that are set, and when to write them again
@@ -80,9 +82,14 @@ class Pools:
     def hold(self, most: int) -> None:
         """Hold the jobs together to this many bytes, and protect nothing of theirs.
 
-        While they have more, the limit comes down step by step: the kernel lets its writer wait until the limit holds.
+        While they have more, the limit comes down step by step, because the kernel makes a job wait that is far above
+        it. A job that asks for nothing would keep what it has above the limit, so a thread pushes this out.
         """
-        self._most = max(most, _LEAST_HIGH, self._cgroups.pool_used() - _PIECE)
+        used, most = self._cgroups.pool_used(), max(most, _LEAST_HIGH)
+        self._most = max(most, used - _STEP)
+        if used > most and not self._shrinking:
+            self._shrinking = True
+            self._pusher.submit(self._shrink, used - most)
         wanted, now = ("hold", self._most), time.monotonic()
         if self._said is None or wanted != self._said[0] or now >= self._said[1]:
             self._said = wanted, now + _SAY_AGAIN
@@ -148,13 +155,21 @@ class Pools:
             waited = 0.0
             while jid in self._stopped and waited < _FREEZE_LIMIT and not self._cgroups.await_frozen(jid, _FREEZE_STEP):
                 waited += _FREEZE_STEP
-            left, began = self._cgroups.memory(jid).resident, time.monotonic()
+            memory, began = self._cgroups.memory(jid), time.monotonic()
+            left = memory.resident - memory.locked
             while left > 0 and jid in self._stopped:
-                self._cgroups.push_out(jid, min(_PIECE, left))
-                left -= _PIECE
+                self._cgroups.push_out(jid, min(_PORTION, left))
+                left -= _PORTION
             self._out_s = time.monotonic() - began
         except (CoschedError, OSError):  # the job ended meanwhile
             return
+
+    def _shrink(self, excess: int) -> None:
+        """In a thread: push out so many bytes of the jobs."""
+        self._shrinking = False
+        while excess > 0:
+            self._cgroups.shrink(min(_PORTION, excess))
+            excess -= _PORTION
 
     def _read_back(self, jid: str) -> None:
         if jid not in self._reading:

@@ -8,8 +8,8 @@ the pages of files that local tasks keep using. The largest need of the last PEA
 comes and goes finds its memory, and a page that went to swap for a job's sake still has its place when it comes back.
 
 The room decides which jobs run. The limit on all of them together follows the need of this moment: a job that is larger
-than the room, and runs because it is the first, uses what local tasks leave just now. Held to a little less than it
-needs it would page without end.
+than the room, and runs because it is the first, uses what local tasks leave just now. The reserve stays out of the
+limit, too: where jobs may have the last page, the kernel wakes up its search for pages, and finds those of local tasks.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ class Space(NamedTuple):
     """Bytes for all jobs together."""
 
     room: int  # for the choice of those that run
-    limit: int  # that the kernel holds them to; above the room: what fits by what is counted here is not throttled by
-    # what the kernel counts besides
+    limit: int  # that the kernel holds them to
 
 
 class Room:
@@ -70,5 +69,5 @@ class Room:
         while self._needs[0][0] < at - PEAK:
             self._needs.popleft()
         reserve = int(min(_RESERVE * sample.total, _MOST * (sample.available + jobs)))
-        room = max(int(share * sample.total), sample.total - reserve - self._needs[0][1], 0)
-        return Space(room, max(room + reserve, sample.total - need - reserve))
+        left = int(share * sample.total), 0
+        return Space(*(max(sample.total - reserve - wanted, *left) for wanted in (self._needs[0][1], need)))

@@ -11,12 +11,15 @@ from ctl.node import pools
 
 
 class _Cgroups(JobCgroups):
-    """Notes the settings; one job, which uses no memory."""
+    """Notes the settings; one job, of whose memory 1 MB cannot go out."""
+
+    resident = 1 << 20
 
     def __init__(self) -> None:
         super().__init__()
         self.set: list[tuple[object, ...]] = []
         self.used = 0
+        self.pushed: list[int] = []
 
     def set_pool(self, sure: int, low: int, high: int | None) -> None:
         self.set.append(("all", sure, low, high))
@@ -31,13 +34,20 @@ class _Cgroups(JobCgroups):
         return True
 
     def memory(self, jid: str) -> Memory:
-        return Memory(0, 0, 0)
+        return Memory(self.resident, 0, 1 << 20)
 
     def pids(self, jid: str) -> list[int]:
         return [7]
 
     def pool_used(self) -> int:
         return self.used
+
+    def push_out(self, jid: str, size: int) -> None:
+        self.pushed.append(size)
+
+    def shrink(self, size: int) -> None:
+        self.pushed.append(size)
+        self.used -= size
 
     def said(self) -> list[tuple[object, ...]]:
         """The settings since the last call."""
@@ -147,3 +157,26 @@ def test_reading_back_ends_when_the_job_is_stopped_and_after_a_while(process: _P
     process.free = 1 << 30
     _epochs(kept, 2)
     assert process.read == []
+
+
+def test_a_stopped_job_goes_out_in_small_portions_but_for_what_is_locked() -> None:
+    """A page that a local task waits for is behind one portion on the device."""
+    cgroups = _Cgroups()
+    cgroups.resident = (2 << 20) + 4096
+    kept = pools.Pools(cgroups)
+    kept.stop("a")
+    kept._pusher.submit(int).result()
+    assert sum(cgroups.pushed) == (1 << 20) + 4096
+    assert max(cgroups.pushed) <= 256 << 10
+
+
+def test_jobs_that_ask_for_nothing_leave_what_local_tasks_take() -> None:
+    """The kernel holds a job to its limit only when the job asks for memory."""
+    cgroups = _Cgroups()
+    kept = pools.Pools(cgroups)
+    cgroups.used = 100 << 20
+    for limit, left in ((101, 100), (64, 64), (64, 64), (32, 32)):
+        kept.hold(limit << 20)
+        kept._pusher.submit(int).result()
+        assert cgroups.used == left << 20
+    assert [limits[-1] for limits in cgroups.said()] == [101 << 20, 84 << 20, 64 << 20, 48 << 20], "step by step"
