@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ctl.kernel.kernfs import keyed
+from ctl.kernel import swap
 
 __all__ = ["push_out", "spans", "will_need"]
 
@@ -28,17 +28,18 @@ _WRITE_LIMIT: Final = 0.25  # seconds to wait until pages are written
 _WRITE_STEP: Final = 0.001  # seconds between two looks
 
 
-def push_out(cgroup: Path, size: int) -> None:
-    """Reclaim so many bytes of a cgroup, or as many as the kernel can, and wait until they are written.
+def push_out(cgroup: Path, size: int) -> float:
+    """Reclaim so many bytes of a cgroup, or as many as the kernel can; for how long swap went on writing then, seconds.
 
-    The kernel counts pages on their way to swap among those under write-back, though the count bears the name of files.
+    The count of pages under write-back in memory.stat would be exact for the cgroup, but it lags by up to 2 s.
     """
     with contextlib.suppress(OSError):  # EAGAIN: not all bytes; ENODEV, ENOENT: the cgroup is gone
         (cgroup / "memory.reclaim").write_text(str(size))
-    with contextlib.suppress(OSError):
-        until = time.monotonic() + _WRITE_LIMIT
-        while keyed(cgroup / "memory.stat")["file_writeback"] and time.monotonic() < until:
-            time.sleep(_WRITE_STEP)
+    began = now = time.monotonic()
+    while now < began + _WRITE_LIMIT and swap.writes():
+        time.sleep(_WRITE_STEP)
+        now = time.monotonic()
+    return now - began
 
 
 def spans(pid: int, most: int) -> Iterator[tuple[int, int]]:

@@ -155,22 +155,6 @@ def vmstat() -> dict[str, int]:
     return keyed("/proc/vmstat")
 
 
-def swap_read_s() -> float | None:
-    """Seconds that all reads from swap devices took since boot, summed; None where one tells nothing, as a file."""
-    total = 0.0
-    for line in read("/proc/swaps").splitlines()[1:]:
-        path, kind = line.split()[:2]
-        if kind != "partition":
-            return None
-        try:
-            number = os.stat(path).st_rdev
-            stat = read(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
-            total += int(stat.split()[3]) / 1000
-        except (OSError, IndexError):  # no node of that name in /dev, or a driver that counts nothing
-            return None
-    return total
-
-
 def pressure(resource: str) -> dict[str, Pressure]:
     """PSI of "memory", "cpu" or "io": {"some": ..., "full": ...}; {} where the kernel keeps none."""
     try:

@@ -32,7 +32,8 @@ from ctl.kernel.sysinfo import meminfo
 
 __all__ = ["Pools"]
 
-_PORTION: Final = 256 << 10  # bytes pushed out at a time: pages of local tasks wait behind them (results/exchange.md)
+_PORTIONS: Final = (256 << 10, 16 << 20)  # bytes pushed out at a time: pages of local tasks wait behind them
+_SOON, _LATE = 0.005, 0.02  # seconds until a portion is written: the next is larger, smaller (results/exchange.md)
 _STEP: Final = 16 << 20  # bytes by which the limit of all jobs comes down at a time
 _BACK: Final = 4 << 20  # bytes read back at a time: free memory is checked between two reads
 _COMING: Final = 32  # epochs after which a job's missing pages come back by its own faults
@@ -52,6 +53,7 @@ class Pools:
         self._stopped: set[str] = set()
         self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
         self._reading: set[str] = set()  # jobs that the thread reads back now
+        self._portion = _PORTIONS[0]
         self._shrinking = False  # the thread has to push out what is above the limit
         self._most: int | None = None  # bytes that the jobs are held to
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
@@ -158,8 +160,7 @@ class Pools:
             memory, began = self._cgroups.memory(jid), time.monotonic()
             left = memory.resident - memory.locked
             while left > 0 and jid in self._stopped:
-                self._cgroups.push_out(jid, min(_PORTION, left))
-                left -= _PORTION
+                left -= self._push_portion(jid, left)
             self._out_s = time.monotonic() - began
         except (CoschedError, OSError):  # the job ended meanwhile
             return
@@ -168,8 +169,17 @@ class Pools:
         """In a thread: push out so many bytes of the jobs."""
         self._shrinking = False
         while excess > 0:
-            self._cgroups.shrink(min(_PORTION, excess))
-            excess -= _PORTION
+            excess -= self._push_portion(None, excess)
+
+    def _push_portion(self, jid: str | None, left: int) -> int:
+        """In a thread: push out one portion of a job, or of all jobs; its bytes. The next portion suits the device."""
+        size = min(left, self._portion)
+        waited, (least, most) = self._cgroups.push_out(jid, size), _PORTIONS
+        if waited > _LATE:
+            self._portion = max(least, self._portion // 2)
+        elif waited < _SOON:
+            self._portion = min(most, self._portion * 2)
+        return size
 
     def _read_back(self, jid: str) -> None:
         if jid not in self._reading:

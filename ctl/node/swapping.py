@@ -8,7 +8,7 @@ pages away. Pages taken by a cgroup's limit or pushed out by the agent do not co
 
 from __future__ import annotations
 
-from ctl.kernel import sysinfo
+from ctl.kernel import swap, sysinfo
 from ctl.node.overload import PAGING_S, read_ahead
 
 __all__ = ["Swapping"]
@@ -30,7 +30,7 @@ class Swapping:
         page if this is more. The time is 0 if the kernel took less than PAGING_S pages a second, because no task waits
         for memory then.
         """
-        counters, took = sysinfo.vmstat(), sysinfo.swap_read_s()
+        counters, took = sysinfo.vmstat(), swap.read_s()
         taken = sum(counters[name] for name in _TAKEN)
         last, self._last = self._last, (now, counters["workingset_refault_anon"], counters["pswpin"], taken, took)
         if last is None or now <= last[0]:

@@ -14,6 +14,7 @@ class _Cgroups(JobCgroups):
     """Notes the settings; one job, of whose memory 1 MB cannot go out."""
 
     resident = 1 << 20
+    writes_s = 0.01  # for which swap writes a portion
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,12 +43,11 @@ class _Cgroups(JobCgroups):
     def pool_used(self) -> int:
         return self.used
 
-    def push_out(self, jid: str, size: int) -> None:
+    def push_out(self, jid: str | None, size: int) -> float:
         self.pushed.append(size)
-
-    def shrink(self, size: int) -> None:
-        self.pushed.append(size)
-        self.used -= size
+        if jid is None:
+            self.used -= size
+        return self.writes_s
 
     def said(self) -> list[tuple[object, ...]]:
         """The settings since the last call."""
@@ -159,15 +159,25 @@ def test_reading_back_ends_when_the_job_is_stopped_and_after_a_while(process: _P
     assert process.read == []
 
 
-def test_a_stopped_job_goes_out_in_small_portions_but_for_what_is_locked() -> None:
+def test_a_stopped_job_goes_out_in_portions_but_for_what_is_locked() -> None:
     """A page that a local task waits for is behind one portion on the device."""
     cgroups = _Cgroups()
     cgroups.resident = (2 << 20) + 4096
     kept = pools.Pools(cgroups)
     kept.stop("a")
     kept._pusher.submit(int).result()
-    assert sum(cgroups.pushed) == (1 << 20) + 4096
-    assert max(cgroups.pushed) <= 256 << 10
+    assert cgroups.pushed == [256 << 10] * 4 + [4096]
+
+
+def test_portions_are_as_large_as_the_device_writes_soon() -> None:
+    cgroups = _Cgroups()
+    kept = pools.Pools(cgroups)
+    for writes_s, portions in ((0.002, (256, 512, 1024)), (0.1, (2048, 1024, 512, 256, 256))):
+        cgroups.writes_s, cgroups.pushed = writes_s, []
+        cgroups.resident = (1 << 20) + (sum(portions) << 10)
+        kept.stop("a")
+        kept._pusher.submit(int).result()
+        assert cgroups.pushed == [portion << 10 for portion in portions]
 
 
 def test_jobs_that_ask_for_nothing_leave_what_local_tasks_take() -> None:

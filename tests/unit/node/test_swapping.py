@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ctl.kernel import sysinfo
+from ctl.kernel import swap, sysinfo
 from ctl.node import swapping
 from ctl.node.swapping import Swapping
 
@@ -17,7 +17,7 @@ def counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """The kernel's counters, for changes by the test; reads took 0.2 ms each."""
     found = dict.fromkeys(("workingset_refault_anon", "pswpin", "pgsteal_kswapd", "pgsteal_direct"), 1000)
     monkeypatch.setattr(sysinfo, "vmstat", lambda: dict(found))
-    monkeypatch.setattr(sysinfo, "swap_read_s", lambda: found["pswpin"] * 2e-4)
+    monkeypatch.setattr(swap, "read_s", lambda: found["pswpin"] * 2e-4)
     monkeypatch.setattr(swapping, "read_ahead", lambda: 1)
     yield found
 
@@ -36,7 +36,7 @@ def test_rates_where_the_kernel_takes_pages(counters: dict[str, int]) -> None:
 
 
 def test_fast_devices_do_not_make_pages_free(counters: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sysinfo, "swap_read_s", lambda: 0.0)
+    monkeypatch.setattr(swap, "read_s", lambda: 0.0)
     seen = Swapping()
     seen.look(1.0)
     counters.update(workingset_refault_anon=9000, pgsteal_direct=9000)
@@ -53,7 +53,7 @@ def test_pages_that_come_back_into_free_memory_are_not_swapping(counters: dict[s
 def test_where_reads_take_an_unknown_time_all_of_it_counts(
     counters: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sysinfo, "swap_read_s", lambda: None)
+    monkeypatch.setattr(swap, "read_s", lambda: None)
     seen = Swapping()
     seen.look(1.0)
     counters.update(pswpin=1100, pgsteal_kswapd=1100)

@@ -113,10 +113,11 @@ class Kernel(JobCgroups):
     def await_frozen(self, jid: str, timeout_s: float) -> bool:
         return True
 
-    def push_out(self, jid: str, size: int) -> None:
+    def push_out(self, jid: str | None, size: int) -> float:
         process = current.get()
         assert process is not None
         process.spent += size / _DISK
+        return size / _DISK
 
 
 class _Scheduler:
