@@ -20,7 +20,7 @@ from vm.host import REPO, VmError
 __all__ = ["Message", "end_guests", "run_guest"]
 
 Message = dict[str, Any]
-_TIMEOUT_S = 2400
+_TIMEOUT_S = 4 * 3600  # a whole part takes 15 minutes on an idle host, and hours beside other work
 _running: list[subprocess.Popen[bytes]] = []
 
 
