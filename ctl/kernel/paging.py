@@ -29,17 +29,17 @@ _WRITE_STEP: Final = 0.001  # seconds between two looks
 
 
 def push_out(cgroup: Path, size: int) -> float:
-    """Reclaim so many bytes of a cgroup, or as many as the kernel can; for how long swap went on writing then, seconds.
+    """Reclaim so many bytes of a cgroup, or as many as the kernel can, until they are written; seconds spent waiting.
 
     The count of pages under write-back in memory.stat would be exact for the cgroup, but it lags by up to 2 s.
     """
+    began, computed = time.monotonic(), time.thread_time()
     with contextlib.suppress(OSError):  # EAGAIN: not all bytes; ENODEV, ENOENT: the cgroup is gone
-        (cgroup / "memory.reclaim").write_text(str(size))
-    began = now = time.monotonic()
-    while now < began + _WRITE_LIMIT and swap.writes():
+        (cgroup / "memory.reclaim").write_text(str(size))  # the kernel waits, too, if the device is slow
+    until = time.monotonic() + _WRITE_LIMIT
+    while swap.writes() and time.monotonic() < until:
         time.sleep(_WRITE_STEP)
-        now = time.monotonic()
-    return now - began
+    return time.monotonic() - began - (time.thread_time() - computed)
 
 
 def spans(pid: int, most: int) -> Iterator[tuple[int, int]]:

@@ -33,6 +33,7 @@ from typing import Any, Final
 
 from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups
+from ctl.node.pools import Pools
 
 MB: Final = 1 << 20
 PAGE: Final = 4096
@@ -122,9 +123,16 @@ def said(job: subprocess.Popen[str]) -> str:
 
 
 def push_out(cgroups: JobCgroups, jid: str, disk: Disk, piece: int, wait: bool) -> None:
-    """Reclaim a frozen job piece by piece; `wait`: until a piece is written, before the next."""
+    """Reclaim a frozen job piece by piece, as Pools does if no piece is told; `wait` until each is written."""
+    if not piece:
+        pools = Pools(cgroups)
+        pools.stop(jid)
+        while not pools.exchange_s:
+            time.sleep(0.001)
+        return
     while (left := cgroups.memory(jid).resident) > 2 * MB:
-        cgroups.push_out(jid, min(piece, left))
+        with contextlib.suppress(OSError):  # not all of it
+            (cgroups.path(jid) / "memory.reclaim").write_text(str(min(piece, left)))
         if wait:
             disk.settle()
         if cgroups.memory(jid).resident >= left:
@@ -248,7 +256,7 @@ def main() -> int:
     for name in ("none", "mq-deadline"):
         with contextlib.suppress(OSError):
             scheduler.write_text(name)
-        for piece, wait in ((16 * MB, False), (MB, False), (MB, True), (MB // 4, True)):
+        for piece, wait in ((0, True), (16 * MB, False), (MB, False), (MB, True), (MB // 4, True)):
             row = waits(cgroups, disk, options.mb * MB, piece, wait)
             print(json.dumps({"scheduler": scheduler.read_text().strip(), **row}), flush=True)
     cgroups.dissolve()
