@@ -77,7 +77,8 @@ class Kernel(JobCgroups):
 
     def meminfo(self) -> dict[str, int]:
         used = self.local + self.pool_used()
-        return {"MemTotal": TOTAL, "MemAvailable": max(0, TOTAL - used), "Active(file)": 0}
+        swap = dict.fromkeys(("SwapTotal", "SwapFree", "SwapCached", "Active(file)"), 0)
+        return {"MemTotal": TOTAL, "MemAvailable": max(0, TOTAL - used), **swap}
 
     # what the agent calls
 
@@ -100,6 +101,9 @@ class Kernel(JobCgroups):
 
     def pool_held(self) -> tuple[int, int]:
         return self.pool_used(), 0
+
+    def swap_used(self) -> tuple[int, int]:
+        return 0, 0
 
     def protect(self, jid: str, sure: int, low: int) -> None:
         self.protected[jid] = sure, low
