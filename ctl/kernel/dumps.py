@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 from ctl.errors import CoschedError
@@ -18,12 +19,14 @@ from ctl.kernel.raw_netlink import RawNetlink
 with only_submodules("pyroute2"):
     from pyroute2.netlink import NLM_F_DUMP, NLM_F_MULTI, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR
 
-__all__ = ["Answer", "Dumps", "Refused", "attributes", "layout", "number_of", "offset_of", "request"]
+__all__ = ["HEADER", "Answer", "Dumps", "Refused", "attributes", "layout", "number_of", "offset_of", "request"]
 
 Answer = tuple[bytes, int, int]
 """A datagram, and where in it a message begins (behind its header) and ends."""
 
 _HEADER: Final = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence number, port
+HEADER: Final = _HEADER.size
+"""Bytes of the header of a message."""
 _ATTRIBUTE: Final = struct.Struct("=HH")  # struct nlattr
 _ERROR: Final = struct.Struct("=i")
 _KIND: Final = 0x3FFF  # of nla_type; above it are flags
@@ -48,22 +51,45 @@ class Dumps(RawNetlink):
 
     def ask(self, question: bytes) -> list[Answer]:
         """All messages of the answer. Raises Refused."""
+        return [
+            (data, start + HEADER, start + length)
+            for data, at, length, number in self._runs(question)
+            for start in range(at, at + number * length, length)
+        ]
+
+    def tables(self, question: bytes) -> dict[int, bytes]:
+        """The messages of a long answer with their headers, those of one length behind each other. Raises Refused."""
+        found: dict[int, list[bytes]] = {}
+        for data, at, length, number in self._runs(question):
+            found.setdefault(length, []).append(data[at : at + number * length])
+        return {length: b"".join(parts) for length, parts in found.items()}
+
+    def _runs(self, question: bytes) -> Iterator[tuple[bytes, int, int, int]]:
+        """The messages of the answer: (datagram, where messages of one length begin, this length, their number)."""
         self._raw.sendto(question, (0, 0))  # the kernel's port
-        found: list[Answer] = []
-        while True:
+        more = True
+        while more:
             data = self._raw.recv(_LARGEST)
             at, end = 0, len(data)
-            while at < end:
+            while at < end and more:
                 length, kind, flags, _, _ = _HEADER.unpack_from(data, at)
                 if kind in (NLMSG_DONE, NLMSG_ERROR):
-                    (code,) = _ERROR.unpack_from(data, at + _HEADER.size) if length > _HEADER.size else (0,)
+                    (code,) = _ERROR.unpack_from(data, at + HEADER) if length > HEADER else (0,)
                     if code < 0:
                         raise Refused(-code)
-                    return found
-                found.append((data, at + _HEADER.size, at + length))
-                if not flags & NLM_F_MULTI:
-                    return found
-                at += (length + 3) & ~3
+                    return
+                length = (length + 3) & ~3
+                number = _alike(data, length) if at == 0 else 1
+                yield data, at, length, number
+                at += number * length
+                more = bool(flags & NLM_F_MULTI)
+
+
+def _alike(data: bytes, length: int) -> int:
+    """How many messages of this length a datagram begins with, if it has, but for a rest, no others; else 1."""
+    number = len(data) // length
+    lengths = memoryview(data)[: number * length].cast("I")[:: length // 4]
+    return number if lengths.tobytes() == data[:4] * number else 1
 
 
 def request(message: Any, kind: int, *, dump: bool = True) -> bytes:

@@ -8,13 +8,15 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from ctl.errors import CoschedError
+from ctl.kernel.dumps import HEADER
 from ctl.kernel.net_device import Device, Softnet, default_device
 from ctl.kernel.owners import Kept, processes_of_sockets, task
-from ctl.kernel.sock_diag import InetSocket, InetSockets
+from ctl.kernel.sock_diag import COLUMNS, Columns, InetSockets, _udp
 
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
@@ -23,11 +25,12 @@ def inode(end: socket.socket) -> int:
     return os.fstat(end.fileno()).st_ino
 
 
-def found(end: socket.socket) -> InetSocket:
-    """The only socket of this inode."""
+def found(end: socket.socket) -> SimpleNamespace:
+    """The only socket of this inode: its number in each column."""
     with InetSockets() as sockets:
-        (one,) = (one for one in sockets.read() if one.inode == inode(end))
-    return one
+        columns = sockets.read()
+    (at,) = (at for at, number in enumerate(columns["inode"]) if number == inode(end))
+    return SimpleNamespace(**{name: columns[name][at] for name in COLUMNS})
 
 
 @contextlib.contextmanager
@@ -89,9 +92,48 @@ def test_datagrams_beyond_the_buffer_are_dropped_and_counted(family: socket.Addr
         assert found(receiver).rcv_bytes == 0
 
 
+def test_each_of_many_sockets_has_its_own_numbers_whatever_stands_between() -> None:
+    """What is left of a sender that waits for the other side's end has a shorter message, among those of sockets."""
+    with contextlib.ExitStack() as stack, socket.create_server(("127.0.0.1", 0), backlog=400) as server:
+        unread: dict[int, int] = {}
+        ended: list[socket.socket] = []
+        for size in range(1, 400):
+            sender = stack.enter_context(socket.create_connection(server.getsockname()))
+            receiver = stack.enter_context(server.accept()[0])
+            sender.sendall(bytes(size))
+            unread[inode(receiver)] = size
+            if size % 3 == 0:
+                sender.shutdown(socket.SHUT_WR)
+                unread[inode(receiver)] += 1  # the end counts as a byte
+                ended.append(sender)
+        time.sleep(0.2)  # until all ends are acknowledged
+        for sender in ended:
+            sender.close()
+        with InetSockets() as sockets:
+            columns = sockets.read()
+    told = dict(zip(columns["inode"], columns["rcv_bytes"], strict=True))
+    assert {number: told.get(number) for number in unread} == unread
+    assert columns["rcv_limit"].count(0) >= 399 // 3
+
+
+def test_messages_of_one_length_may_have_their_attributes_in_another_order() -> None:
+    with datagrams() as (sender, receiver), InetSockets() as sockets:
+        sender.send(bytes(100))
+        ((length, table),) = sockets._dumps.tables(_udp(socket.AF_INET)).items()
+        moved = bytearray(table)
+        for at in range(0, len(table), 2 * length):  # every second message has its first attribute behind all others
+            message, start = table[at : at + length], HEADER + 72
+            first = (int.from_bytes(message[start : start + 2], "little") + 3) & ~3
+            moved[at : at + length] = message[:start] + message[start + first :] + message[start : start + first]
+        read = [Columns(list(sockets._formed(length, bytes(data)))) for data in (table, moved)]
+        at = read[0]["inode"].index(inode(receiver))
+        assert read[0]["rcv_memory"][at] > 0 and read[0]["cgroup"][at] > 0
+    assert [read[1][name] for name in COLUMNS] == [read[0][name] for name in COLUMNS]
+
+
 def test_sockets_that_listen_are_left_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, InetSockets() as sockets:
-        assert inode(server) not in {one.inode for one in sockets.read()}
+        assert inode(server) not in sockets.read()["inode"]
 
 
 def test_a_socket_has_its_cgroup_and_its_process() -> None:
