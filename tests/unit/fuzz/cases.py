@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a fuzzer of ours sends: any JSON, records with a wrong field, deep nests, long numbers, bytes.
 
-A test makes 300 cases; with COSCHED_FUZZ=N in the environment it makes N.
+A test makes 300 cases; with COSCHED_FUZZ=N in the environment it makes N: `just test-all` has 10,000.
 """
 
 from __future__ import annotations
