@@ -21,6 +21,7 @@ __all__ = ["SocketQueues"]
 
 _LEVELS: Final = struct.Struct("=ii")  # the first members of struct obs: rcv, snd
 _COUNTS: Final = ("retransmits", "drops")
+_OBSERVED: Final = PINS / "obs"
 _TID: Final = 4  # bytes of a key
 _OBS: Final = ffi.sizeof("struct obs")
 
@@ -112,7 +113,7 @@ def _counts(sockets: Columns, name: str) -> dict[int, int]:
 
 def _levels() -> list[tuple[int, int, int]] | None:
     """(tid, packets to be received, packets to be sent) of the threads that the sensors observe; None if none run."""
-    with pinned(PINS / "obs", _TID, _OBS) as observed:
+    with pinned(_OBSERVED, _TID, _OBS) as observed:
         if observed is None:
             return None
         found = []
