@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import Final, Self
 
-from ctl.kernel.net_device import Device, Softnet
+from ctl.kernel.net_device import Counters, Device, QdiscQueue, Softnet, SoftnetQueue
 from ctl.monitor.netmon.figures import BY_KEY, FIGURES, GROUPS, OF_OWNERS
 from ctl.monitor.netmon.mpi import Ranks
 from ctl.monitor.netmon.rows import NODE, Sample, Values
@@ -52,9 +52,8 @@ class Sampler:
 
     def _counters(self) -> Values:
         """The figures of the device and of softnet, counts since boot."""
-        groups = (("qdisc", self.device.qdisc()), ("device", self.device.counters()), ("softnet", self._softnet.read()))
-        found: Values = {f"{group}.{name}": value for group, read in groups for name, value in read._asdict().items()}
-        return found | self._fixed | {"device.ring_bytes": self.device.ring_bytes()}
+        found = (*self.device.qdisc(), *self.device.counters(), *self._softnet.read(), self.device.ring_bytes())
+        return dict(zip(_COUNTERS, found, strict=True)) | self._fixed
 
     def close(self) -> None:
         """Close everything."""
@@ -67,6 +66,12 @@ class Sampler:
         self.close()
 
 
+_COUNTERS: Final = (
+    *(f"qdisc.{name}" for name in QdiscQueue._fields),
+    *(f"device.{name}" for name in Counters._fields),
+    *(f"softnet.{name}" for name in SoftnetQueue._fields),
+    "device.ring_bytes",
+)
 _BLANK: Final[dict[str, Values]] = {
     kind: {figure.key: None if figure.group == "mpi" else 0 for figure in FIGURES if figure.group in groups}
     for kind, groups in (("node", GROUPS), ("job", OF_OWNERS), ("task", OF_OWNERS))
