@@ -224,6 +224,9 @@ class JobQueue(Protocol):
     def order(self) -> list[str]:
         """The jobs in their order, on all nodes the same."""
 
+    def outgrown(self) -> list[tuple[str, str]]:
+        """The jobs that run here and outgrew this node, while another node has room for them, each with the way."""
+
     def join(self, node: str) -> None:
         """This node's name in the cluster."""
 
@@ -368,7 +371,7 @@ class QueuedJob(TypedDict):
     declared: int | None  # bytes, by its owner; 0: not declared; None: another node's job
     estimated: int | None  # bytes, by history, Slurm or the program; 0: unknown; None: another node's job
     passed: int  # jobs that began while it waited
-    why: str  # why it does not run
+    why: str  # why it does not run, or that it outgrew its node while another has room; empty: neither
 
 
 class Queue(TypedDict):

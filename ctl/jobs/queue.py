@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from ctl.contract import JobFacts, Load, NodeFacts, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.jobs.elsewhere import elsewhere, outgrown, unclaimed
 from ctl.jobs.fit import PASSES, Wait, fit
 from ctl.jobs.history import History, Run
 from ctl.jobs.order import Known, had_their_turn, last_end, merge
@@ -79,8 +80,8 @@ class Queue:
         self._own: dict[str, _Entry] = {}
         self._others: Mapping[str, NodeFacts] = {}
         self._order: list[Known] = []
-        self._free: dict[str, int] = {}  # bytes that no job needs, by node
-        self._spread: set[str] = set()  # jobs of several nodes
+        self._elsewhere: dict[str, str] = {}  # jobs that another node has memory for, and the way there
+        self._outgrown: dict[str, str] = {}  # of these, those that run, and need more than their whole node has
         self._ran: set[str] = set()  # jobs that run, on any node
         self._waits: dict[str, Wait] = {}
         self._behind: dict[str, float] = {}  # jobs that went behind just now, before their nodes say so
@@ -154,8 +155,8 @@ class Queue:
         self._cancelled = {jid: end for jid, end in self._cancelled.items() if end > at}
         self._put_in_order(at)
         running, waits = fit([job.demand() for job in self._order], self._rooms())
-        self._free, self._spread = self._unclaimed(), {job.jid for job in self._order if len(job.needs) > 1}
         self._waits = {wait.jid: wait for wait in waits}
+        self._look_elsewhere()
         started = 0  # behind the job that is looked at
         for known in reversed(self._order):
             runs, own = known.jid not in self._waits, self._own.get(known.jid)
@@ -199,6 +200,7 @@ class Queue:
         self._order.clear()
         self._ran.clear()
         self._waits.clear()
+        self._outgrown.clear()
 
     # the other nodes
 
@@ -233,7 +235,12 @@ class Queue:
             return ""
         ahead = [job.jid for job in self._order if job.jid in self._ran]
         after = f"; after {', '.join(ahead)}" if ahead else ""
-        return self._waits[jid].why(bool(self._others)) + after + self._elsewhere(self._waits[jid])
+        where = self._elsewhere[jid]
+        return self._waits[jid].why(bool(self._others)) + after + (where and f"; {where}")
+
+    def outgrown(self) -> list[tuple[str, str]]:
+        """The jobs that run here and outgrew this node, while another node has room for them, each with the way."""
+        return [(jid, why) for jid, why in self._outgrown.items() if self._is_here(jid)]
 
     def rows(self, at: float) -> dict[str, Any]:
         """The queue for people: the room, the turn's rest, and the jobs of all nodes in their order."""
@@ -250,7 +257,7 @@ class Queue:
                 "declared": own.declared if own else None,
                 "estimated": own.estimated if own else None,
                 "passed": known.passed,
-                "why": self.why(known.jid),
+                "why": self.why(known.jid) or self._outgrown.get(known.jid, ""),
             }
             jobs.append(row)
         left = end - at if end is not None and self._waits else None
@@ -273,21 +280,12 @@ class Queue:
         """How many jobs of a user wait without a process here."""
         return sum(one.user == user and one.lease is not None and not one.runs for one in self._own.values())
 
-    def _unclaimed(self) -> dict[str, int]:
-        """Bytes that no job needs, by node; below 0 where jobs need more than there is."""
-        free = self._rooms()
-        for job in self._order:
-            for node, need in job.needs.items():
-                free[node] -= need
-        return free
-
-    def _elsewhere(self, wait: Wait) -> str:
-        """In words, where a job of one node that waits would have memory (LoadShare); empty: nowhere."""
-        others = [(size, node) for node, size in self._free.items() if node != wait.node]
-        if not others or not wait.need or wait.jid in self._spread:
-            return ""
-        most, node = max(others)
-        return f"; {node} has {most >> 20} MiB free" if most >= wait.need else ""
+    def _look_elsewhere(self) -> None:
+        rooms = self._rooms()
+        free = unclaimed(self._order, rooms)
+        self._elsewhere = {job.jid: elsewhere(job, free) for job in self._order}
+        running = {job.jid: outgrown(job, rooms, free) for job in self._order if job.jid not in self._waits}
+        self._outgrown = {jid: why for jid, why in running.items() if why}
 
     def _come(self, jid: str, at: float, wish: Wish) -> _Entry:
         known = next((job for job in self._order if job.jid == jid), None)  # other nodes may hold it already

@@ -45,6 +45,7 @@ class Fitting:
         self._room, self._load = Room(), LoadMeter()
         self._working = WorkingSets()
         self._met: set[str] = set()  # jobs of Slurm whose request is known
+        self._outgrown: set[str] = set()  # jobs of which outgrown() has told
 
     def look(self, jobs: Iterable[Job], turn_s: float, share_mem: float, speed: float) -> bool:
         """Decide anew, by the memory of the jobs here (all of them) and of the node; whether the stops have changed.
@@ -53,6 +54,7 @@ class Fitting:
         """
         seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
         self._meet({job.jid for job in seen if self._cgroups.is_slurm(job.jid)}, now)
+        self._outgrown &= {job.jid for job in seen}
         self._notice([job for job in seen if not job.stopped])
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
@@ -108,6 +110,12 @@ class Fitting:
         """The jobs in their order, for the kernel's rule `order`."""
         return self._queue.order()
 
+    def outgrown(self) -> list[tuple[str, str]]:
+        """The jobs that outgrew this node while another has room, each with the way there; each job only once."""
+        found = [(jid, why) for jid, why in self._queue.outgrown() if jid not in self._outgrown]
+        self._outgrown.update(jid for jid, _ in found)
+        return found
+
     def join(self, node: str) -> None:
         """This node is in a cluster, by this name."""
         self._queue.join(node)
@@ -144,6 +152,7 @@ class Fitting:
         """Stop nothing any more."""
         self.stops = ()
         self._met.clear()
+        self._outgrown.clear()
         self._queue.clear()
 
     def report(self) -> dict[str, Any]:

@@ -372,6 +372,8 @@ class SocialContract:
             self.peers.facts(self.fitting.facts())
         if changed:
             self._want_stopped()
+        for jid, why in self.fitting.outgrown():
+            self.tell("queue", f"job {jid} runs in too little memory: {why}", jid=jid, action="outgrown", why=why)
         cgids = {job.jid: job.cgid for job in self._jobs()}
         if (placed := [cgids[jid] for jid in self.fitting.order() if jid in cgids]) != self._placed:
             self._placed = placed

@@ -269,15 +269,6 @@ def test_a_job_of_slurm_is_stopped_at_its_start_by_what_it_asked_for(tmp_path: P
     assert queue.user("9") == "bob", "a command of this name waits"
 
 
-def test_who_waits_is_told_where_there_would_be_memory() -> None:
-    queue = Queue("n1")
-    queue.hear({"n2": NodeFacts(90 * MB, 0, (JobFacts("x", 30 * MB, runs=True),)), "n3": NodeFacts(50 * MB, 0, ())})
-    assert stopped(queue, 0, 60, a=40, b=40) == ["b"]
-    assert queue.why("b") == "needs 40 MiB on n1, 20 are free; after a, x; n2 has 60 MiB free"
-    assert stopped(queue, 1, 60, a=40, b=70) == ["b"]
-    assert queue.why("b") == "needs 70 MiB on n1, 20 are free; after a, x"
-
-
 def turns(queue: Queue, begin: float, count: int) -> list[list[str]]:
     """Who is stopped in so many turns of 30 s; two jobs of which one fits."""
     return [stopped(queue, begin + 30 * turn, 60, 30, a=40, b=40) for turn in range(count)]

@@ -7,12 +7,14 @@ import time
 
 import pytest
 
+from ctl.contract import NodeFacts
 from ctl.jobs.queue import Queue
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node import fitting
 from ctl.node.fitting import Fitting
 from ctl.node.pools import Pools
 from ctl.node.room import PEAK, Sample
+from ctl.node.set_memory import Job
 
 MB = 1 << 20
 
@@ -39,3 +41,17 @@ def test_a_peak_of_local_tasks_is_forgotten_though_the_clock_was_set_back(monkey
         rooms.append(queue.facts().room // MB)
         clocks["time"], available = 1e9 - 86400, 900 * MB
     assert rooms == [96, 92, 892]
+
+
+def test_an_outgrown_job_is_told_once_and_not_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "take_sample", lambda: Sample(1000 * MB, 300 * MB, 0))
+    cgroups, queue = _Cgroups(), Queue("n1")
+    queue.hear({"n2": NodeFacts(2000 * MB, 0, ())})
+    fit = Fitting(queue, cgroups, Pools(cgroups))
+    monkeypatch.setattr(Pools, "hold", lambda _self, _most: None)
+    told = []
+    for jobs in ([Job("a", 500 * MB, 0, 0.0)], [Job("a", 500 * MB, 0, 0.0)], [], [Job("a", 600 * MB, 0, 0.0)]):
+        fit.look(jobs, 0.0, 0.0, 1.0)
+        told.append([why.partition(":")[0] for _, why in fit.outgrown()])
+    assert [len(why) for why in told] == [1, 0, 0, 1], "the second job of this name is another"
+    assert told[0][0].endswith("for jobs; n2 has 2000 MiB free")
