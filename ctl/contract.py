@@ -205,7 +205,7 @@ class JobQueue(Protocol):
         """May this job begin here? The empty string, or why it has to wait; then ask again."""
 
     def meet(self, wish: Wish, at: float) -> None:
-        """A job has begun here without asking, as those of Slurm do: what is known of it."""
+        """A job has begun here without asking this agent, as those of Slurm do: what is known of it."""
 
     def notice(self, jid: str, working: int, ranks: int) -> None:
         """What a running job here gets by with, bytes, and its ranks, each at most so far: for its history."""

@@ -119,10 +119,12 @@ class Queue:
         return self.why(jid)
 
     def meet(self, wish: Wish, at: float) -> None:
-        """A job has begun here without asking, as those of Slurm do: what is known of it. look() then decides."""
+        """A job has begun here without asking this agent, as those of Slurm do: what is known of it. look() then
+        decides."""
         entry = self._own.get(wish.jid) or self._come(wish.jid, at, wish)
         if entry.lease is None:  # no command of this name waits outside
             entry.user, entry.program, entry.estimated = wish.user, wish.program, self._estimate(wish)
+            entry.declared = wish.need
 
     def notice(self, jid: str, working: int, ranks: int) -> None:
         """What a running job here gets by with, bytes, and its ranks: for its history, which keeps the most of each."""

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypedDict
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import leftovers, paging, slurm
 from ctl.kernel.jid import check_jid
-from ctl.kernel.kernfs import keyed, read
+from ctl.kernel.kernfs import keyed, put, read
 from ctl.kernel.leftovers import Leftover
 
 __all__ = [
@@ -39,6 +39,7 @@ ROOT = Path("/sys/fs/cgroup")
 PARENT = ROOT / "cosched"
 
 _CONTROLLERS = ("cpu", "memory")
+_DECLARED = "user.cosched.memory"  # an extended attribute: it lasts as long as the job, whatever becomes of the agent
 WELCOME = ("pids",)  # of these, those that are there
 
 
@@ -196,6 +197,17 @@ class JobCgroups:
             reason = "there is none" if error.errno == errno.ESRCH else error.strerror
             raise CoschedError(f"process {pid} cannot enter job {jid!r}: {reason}", FAILED) from None
 
+    def declare(self, jid: str, need: int) -> None:
+        """Note what the job's owner says it needs, bytes."""
+        os.setxattr(self._there(jid), _DECLARED, str(need).encode())
+
+    def declared(self, jid: str) -> int:
+        """What declare() noted; 0: nothing, or the job has ended."""
+        try:
+            return int(os.getxattr(self.path(jid), _DECLARED))
+        except OSError:
+            return 0
+
     def _subtree(self, path: Path) -> Iterator[Path]:
         """A cgroup and those below it, a parent before its children."""
         return (Path(directory) for directory, _, _ in os.walk(path))
@@ -272,9 +284,9 @@ class JobCgroups:
 
         Bytes; None: nothing.
         """
-        _put(self.parent / "memory.min", str(sure))
-        _put(self.parent / "memory.low", str(low))
-        _put(self.parent / "memory.high", "max" if high is None else str(high))
+        put(self.parent / "memory.min", str(sure))
+        put(self.parent / "memory.low", str(low))
+        put(self.parent / "memory.high", "max" if high is None else str(high))
 
     def pool_used(self) -> int:
         """Memory of all jobs together, bytes, without jobs of Slurm."""
@@ -299,17 +311,17 @@ class JobCgroups:
     def protect(self, jid: str, sure: int, low: int) -> None:
         """Set a job's part of the pool's protection, bytes; nothing is set for a job of Slurm."""
         if jid not in self._slurm:
-            _put(self.path(jid) / "memory.min", str(sure))
-            _put(self.path(jid) / "memory.low", str(low))
+            put(self.path(jid) / "memory.min", str(sure))
+            put(self.path(jid) / "memory.low", str(low))
 
     def set_frozen(self, jid: str, frozen: bool) -> None:
         """Freeze or thaw a job, without waiting for the end."""
         for path in self._frozen_at(jid):
-            _put(path / "cgroup.freeze", "1" if frozen else "0")
+            put(path / "cgroup.freeze", "1" if frozen else "0")
 
     def set_all_frozen(self, frozen: bool) -> None:
         """Freeze or thaw all jobs, future jobs included; a job with its own freeze stays frozen."""
-        _put(self.parent / "cgroup.freeze", "1" if frozen else "0")
+        put(self.parent / "cgroup.freeze", "1" if frozen else "0")
 
     def push_out(self, jid: str | None, size: int) -> float:
         """Push so many bytes of a job out, or of all jobs together without those of Slurm: see paging.push_out()."""
@@ -388,20 +400,3 @@ def _await_frozen(path: Path, until: float) -> bool:
             if not poller.poll(max(0.0, until - time.monotonic()) * 1000):
                 return False
     return True
-
-
-def _put(path: Path, text: str) -> None:
-    """Write a file of a cgroup, unless it has this value already or the cgroup is gone.
-
-    O_NONBLOCK, because otherwise a write of memory.high reclaims memory before it returns.
-    """
-    try:
-        if read(path).strip() != text:
-            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                os.write(descriptor, text.encode())
-            finally:
-                os.close(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENODEV):  # it was removed, before or while it was open
-            raise

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Small files of procfs, sysfs and cgroups, read as cheaply as Python can: the agent reads a dozen of them an epoch.
+It writes fewer, and only if the kernel has another value.
 
 Path.read_text() builds three objects around a descriptor and a decoder for each file. On a slow CPU these cost several
 times the kernel's own work.
@@ -7,11 +8,12 @@ times the kernel's own work.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["keyed", "read"]
+__all__ = ["keyed", "put", "read"]
 
 _MOST: Final = 1 << 16  # bytes asked for at a time; the kernel often gives a page
 
@@ -32,3 +34,20 @@ def keyed(path: Path | str) -> dict[str, int]:
     """A file of lines "name number": cpu.stat, memory.stat, cgroup.events, /proc/vmstat. Raises OSError."""
     words = read(path).split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file of a cgroup, unless it has this value already or the cgroup is gone.
+
+    O_NONBLOCK, because otherwise a write of memory.high reclaims memory before it returns.
+    """
+    try:
+        if read(path).strip() != text:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):  # it was removed, before or while it was open
+            raise

@@ -44,7 +44,7 @@ class Fitting:
         self._queue, self._cgroups, self._pools = queue, cgroups, pools
         self._room, self._load = Room(), LoadMeter()
         self._working = WorkingSets()
-        self._met: set[str] = set()  # jobs of Slurm whose request is known
+        self._met: set[str] = set()  # jobs whose request of Slurm, or declared need, is known
         self._outgrown: set[str] = set()  # jobs of which outgrown() has told
 
     def look(self, jobs: Iterable[Job], turn_s: float, share_mem: float, speed: float) -> bool:
@@ -53,8 +53,9 @@ class Fitting:
         `turn_s`, `share_mem`: the knobs; `speed`: of this node, for the placement of jobs.
         """
         seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
-        self._meet({job.jid for job in seen if self._cgroups.is_slurm(job.jid)}, now)
-        self._outgrown &= {job.jid for job in seen}
+        here = {job.jid for job in seen}
+        self._meet(here, now)
+        self._outgrown &= here
         self._notice([job for job in seen if not job.stopped])
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
@@ -75,16 +76,20 @@ class Fitting:
         return self.stops != before
 
     def _meet(self, jids: set[str], now: float) -> None:
-        """Jobs of Slurm do not ask before they begin: tell the queue what they asked Slurm for."""
+        """Jobs that did not ask this agent before they began: tell the queue what they asked Slurm for, or what was
+        declared to an earlier agent."""
         self._met &= jids
         for jid in jids - self._met:
-            request = request_of(jid, self._cgroups.pids(jid))
-            if request is not None:
+            if not self._cgroups.is_slurm(jid):
+                self._queue.meet(Wish(jid, "", need=self._cgroups.declared(jid)), now)
+            elif (request := request_of(jid, self._cgroups.pids(jid))) is not None:
                 program = f"slurm:{request.name}" if request.name else ""
                 wish = Wish(jid, user_name(request.uid), program, static=request.static, ranks=request.tasks,
                             requested=request.memory)
                 self._queue.meet(wish, now)
-                self._met.add(jid)
+            else:
+                continue
+            self._met.add(jid)
 
     def _notice(self, running: list[Job]) -> None:
         """Tell the queue what the jobs that run get by with, for their history."""

@@ -120,15 +120,17 @@ class Jobs:
         if job is not None and job.user != user:
             raise CoschedError(f"job {jid} belongs to user {job.user}, not to {user}: choose another JID", USAGE)
 
-    def enter(self, jid: str, pid: int, user: str) -> Job:
+    def enter(self, jid: str, pid: int, user: str, need: int = 0) -> Job:
         """Move a user's process into a job, which begins if need be. Raises CoschedError, also for a bad JID, and if
-        the process would leave a limit behind."""
+        the process would leave a limit behind. `need`: bytes, as declared for a job that begins; 0: not declared."""
         self.check_user(jid, user)
         parent = self._cgroups.parent
         tasks = check_limits(limits_of(pid, ROOT, parent), jid, f"/{parent.relative_to(ROOT)}")
         path = self._cgroups.create(jid)
         try:
             hold_tasks(path, tasks)
+            if need and jid not in self._jobs:
+                self._cgroups.declare(jid, need)
             self._cgroups.enter(jid, pid)
         except CoschedError:
             if jid not in self._jobs:

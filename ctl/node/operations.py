@@ -148,7 +148,7 @@ class Operations:
             return {"jid": jid, "wait": why}
         if not peer.lives():  # its number may be another's by now
             raise CoschedError(f"the process that asks to enter job {jid} has ended", FAILED)
-        job = self._agent.jobs.enter(jid, peer.pid, user)
+        job = self._agent.jobs.enter(jid, peer.pid, user, _need(arguments))
         return {"jid": job.jid, "path": str(job.path)}
 
     def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ctl.kernel.cgroups import PARENT
 from ctl.kernel.sysinfo import vmstat
+from ctl.process.run_files import lock_is_held
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl, refused
 from tests.kselftest.node import ENDLESS, room, spawned
@@ -212,6 +213,21 @@ def killed() -> None:
         ktap.until(lambda: _limit() == float("inf"), "the limit is gone", 10)
 
 
+def declared() -> None:
+    """What a job's owner declared is known to the next agent: after kill -9, after `ctl unload`; and to fit again."""
+    with agent(policy="fit") as pid, spawned("ctl", "run", "--job", "a", "--memory", "100M", "--", "sleep", ENDLESS):
+        ktap.until(lambda: _queue().get("a", {}).get("declared") == 100 << 20, "it has begun", 20)
+        os.kill(pid, signal.SIGKILL)
+        ktap.until(lambda: not lock_is_held(), "agent and supervisor are gone", 10)
+        for how in ("killed", "unloaded"):
+            with agent(policy="fit"):
+                found = _queue()["a"]
+                ktap.expect((found["declared"], found["need"]), (100 << 20, 100 << 20), f"after the agent was {how}")
+                ctl("switch", "csm")
+                ctl("switch", "fit")
+                ktap.expect(_queue()["a"]["declared"], 100 << 20, "after another policy")
+
+
 if __name__ == "__main__":
     ktap.run(
         the_later_waits,
@@ -221,4 +237,5 @@ if __name__ == "__main__":
         what_jobs_needed,
         larger_than_the_limit,
         killed,
+        declared,
     )

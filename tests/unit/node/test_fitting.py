@@ -55,3 +55,16 @@ def test_an_outgrown_job_is_told_once_and_not_at_each_look(monkeypatch: pytest.M
         told.append([why.partition(":")[0] for _, why in fit.outgrown()])
     assert [len(why) for why in told] == [1, 0, 0, 1], "the second job of this name is another"
     assert told[0][0].endswith("for jobs; n2 has 2000 MiB free")
+
+
+def test_what_was_declared_to_an_earlier_agent_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "take_sample", lambda: Sample(1000 * MB, 300 * MB, 0))
+    monkeypatch.setattr(Pools, "hold", lambda _self, _most: None)
+    monkeypatch.setattr(_Cgroups, "declared", lambda _self, jid: {"a": 200 * MB, "b": 0}[jid])
+    cgroups, queue = _Cgroups(), Queue("n1")
+    fit = Fitting(queue, cgroups, Pools(cgroups))
+    here = [Job("a", 5 * MB, 0, 0.0), Job("b", 7 * MB, 0, 0.0)]
+    for _ in range(2):
+        fit.look(here, 0.0, 0.0, 1.0)
+        assert [(row["declared"], row["need"]) for row in fit.report()["jobs"]] == [(200 * MB, 200 * MB), (0, 7 * MB)]
+        fit.clear()  # another policy, and fit again

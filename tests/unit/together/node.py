@@ -46,6 +46,7 @@ class Held:
     """A job's cgroup."""
 
     size: int
+    declared: int = 0
     frozen: bool = False
     changes: int = 0  # of `frozen`
 
@@ -86,6 +87,9 @@ class Kernel(JobCgroups):
         if jid not in self.held:
             raise CoschedError(f"there is no job {jid!r}")
         return Memory(self.held[jid].size, 0, 0)
+
+    def declared(self, jid: str) -> int:
+        return self.held[jid].declared if jid in self.held else 0
 
     def cpu_ns(self) -> tuple[int, int]:
         return 0, 0
@@ -254,9 +258,9 @@ class Node:
             return None
         return process.context.copy().run(contract.fitting.ask, wish) if wish.jid not in self.jobs else ""
 
-    def enter(self, jid: str, size: int) -> None:
+    def enter(self, jid: str, size: int, declared: int) -> None:
         """A job has its first process here."""
-        self.kernel.held[jid] = Held(size)
+        self.kernel.held[jid] = Held(size, declared)
         job = self.jobs[jid] = Job(jid, Path("/nowhere"), len(self.jobs) + 1, "eve", started=self.wall())
         if self.process is not None and self.contract is not None:
             self.process.call(self.contract.job_began, job)

@@ -28,7 +28,7 @@ from ctl.contract import Wish
 from ctl.errors import CoschedError
 from tests.unit.together.carrier import Broker
 from tests.unit.together.node import MIB, TOTAL, Node, stand_ins
-from tests.unit.together.virtual_time import Loop, Process
+from tests.unit.together.virtual_time import Loop
 
 __all__ = ["Broken", "World", "failing"]
 
@@ -58,14 +58,12 @@ class Job:
     grows: bool
     here: list[str] = field(default_factory=list)  # nodes with its processes
     done: float = 0.0
-    told: dict[str, Process | None] = field(default_factory=dict)  # the agents that know what it declared
     lost: bool = False  # a node of its was lost
     ran: float = 0.0  # when it last ran wherever it is
 
     def claim(self, node: Node, size: int) -> int:
-        """What it may be counted with on a node, where it has so many bytes: an agent forgets what was declared to
-        the agent before it."""
-        return max(size, self.needs[node.name] if self.told.get(node.name) is node.process else 0)
+        """What it is counted with on a node, where it has so many bytes."""
+        return max(size, node.kernel.declared(self.jid))
 
 
 class World:
@@ -181,9 +179,8 @@ class World:
             self.later(_ASK if why else 2.0, self._ask, job, name, bool(why))
             return
         job.here.append(name)
-        if job.asks and job.declared:
-            job.told[name] = node.process
-        node.enter(job.jid, 1 * MIB if job.grows or job.asks else job.needs[name])
+        declared = job.needs[name] if job.asks and job.declared else 0
+        node.enter(job.jid, 1 * MIB if job.grows or job.asks else job.needs[name], declared)
         self.say(f"{job.jid} begins on {name}")
         if job.asks and len(job.here) == 1:
             for other in list(job.needs)[1:]:
