@@ -12,7 +12,7 @@ from tests.vm.test_cluster_vm import cluster
 
 pytestmark = pytest.mark.vm
 
-LIMIT_S = 900  # in lock-step, on a busy host
+LIMIT_S = 1800  # in lock-step, on a busy host
 APART_MS = 100.0  # the most that nodes may be apart at a change, p99
 
 
