@@ -53,9 +53,9 @@ class Fitting:
         `turn_s`, `share_mem`: the knobs; `speed`: of this node, for the placement of jobs.
         """
         seen, now, before, sample = list(jobs), time.time(), self.stops, take_sample()
-        here = {job.jid for job in seen}
+        here = [job.jid for job in seen]
         self._meet(here, now)
-        self._outgrown &= here
+        self._outgrown.intersection_update(here)
         self._notice([job for job in seen if not job.stopped])
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
@@ -75,11 +75,11 @@ class Fitting:
             self._pools.hold(limit)
         return self.stops != before
 
-    def _meet(self, jids: set[str], now: float) -> None:
+    def _meet(self, jids: list[str], now: float) -> None:
         """Jobs that did not ask this agent before they began: tell the queue what they asked Slurm for, or what was
         declared to an earlier agent."""
-        self._met &= jids
-        for jid in jids - self._met:
+        self._met.intersection_update(jids)
+        for jid in [jid for jid in jids if jid not in self._met]:  # in their order, which is that of the queue then
             if not self._cgroups.is_slurm(jid):
                 self._queue.meet(Wish(jid, "", need=self._cgroups.declared(jid)), now)
             elif (request := request_of(jid, self._cgroups.pids(jid))) is not None:
