@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctl.node.room import PEAK, RETURNS, Part, Room, Sample
+from ctl.node.room import PEAK, Part, Room, Sample
 
 TOTAL = 1280  # of which a 128th is kept: 10
 
@@ -44,25 +44,26 @@ def test_files_that_local_tasks_keep_using_are_theirs() -> None:
     assert look(Room(), 0, sample(500, active_files=100), Part(0, 120)) == 490, "read a moment apart"
 
 
-def test_what_local_tasks_keep_fetching_from_swap_is_theirs() -> None:
-    """Not what lies there: idle programs' pages go to swap, and nobody misses them."""
-    page = 4096
-    total = TOTAL * page
-    room, idle = Room(), 100 * page
+def test_jobs_give_up_what_local_tasks_fetch_from_swap_without_a_gain() -> None:
+    """Not what lies in swap: idle programs' pages go there, and nobody misses them."""
+    page, idle, room = 4096, 100, Room()
 
-    def limit(at: float, refaults: int, local: int, jobs: Part) -> int:
-        seen = Sample(total, 500 * page, 0, idle + local * page + jobs.swapped, refaults + jobs.refaults)
-        return room.look(at, seen, jobs).limit // page
+    def limit(at: float, has: int, lacks: int, came: int, jobs: tuple[int, int] = (0, 0)) -> int:
+        swapped, refaults = lacks + idle + jobs[0], 10_000 + came + jobs[1]
+        seen = Sample(TOTAL * page, (TOTAL - 300 - has) * page, 0, swapped * page, refaults)
+        return room.look(at, seen, Part(300 * page, 0, jobs[0] * page, jobs[1])).limit // page
 
-    nothing = Part(300 * page)
-    assert limit(0, 10_000, 0, nothing) == 790, "it came back before the first look, and is in memory"
-    assert limit(1, 10_000, 30, nothing) == 790
-    assert limit(2, 10_020, 30, nothing) == 770
-    assert limit(3, 10_500, 30, nothing) == 760, "no more than went there since, as who was there before is idle"
-    busy = Part(300 * page, 0, 64 * page, 5_000)
-    assert limit(4, 10_500, 30, busy) == 760, "the pages of jobs are another matter"
-    assert limit(3 + RETURNS, 10_500, 30, busy) == 790, "for a while nobody has fetched any"
-    assert limit(4 + RETURNS, 0, 30, busy) == 790, "a job's pages, counted late"
+    whole = TOTAL - 10
+    assert limit(0, has=400, lacks=60, came=0) == whole - 400, "pages came back before"
+    assert limit(1, has=400, lacks=60, came=40) == whole - 440, "40 came, and 40 others went"
+    assert limit(1, has=400, lacks=60, came=70, jobs=(64, 0)) == whole - 470
+    assert limit(1, has=400, lacks=60, came=70, jobs=(64, 500)) == whole - 470, "jobs fetch theirs"
+    assert limit(1, has=420, lacks=40, came=90) == whole - 470, "room was made: what comes back stays"
+    assert limit(1, has=460, lacks=0, came=130) == whole - 470, "of the missing 50, 40 are there"
+    assert limit(6, has=460, lacks=0, came=130) == whole - 465, "half is forgotten"
+    assert limit(7, has=460, lacks=0, came=900) == whole - 460 - idle, "no more than is in swap"
+    assert limit(7, has=100, lacks=0, came=900) == whole - 100 - idle, "the task has gone"
+    assert limit(999, has=100, lacks=0, came=0) == whole - 100, "pages of jobs, counted late"
 
 
 def test_what_the_owner_leaves_to_jobs_is_theirs_whatever_local_tasks_need() -> None:
