@@ -61,8 +61,8 @@ def test_jobs_give_up_what_local_tasks_fetch_from_swap_without_a_gain() -> None:
     assert limit(1, has=420, lacks=40, came=90) == whole - 470, "room was made: what comes back stays"
     assert limit(1, has=460, lacks=0, came=130) == whole - 470, "of the missing 50, 40 are there"
     assert limit(6, has=460, lacks=0, came=130) == whole - 465, "half is forgotten"
-    assert limit(7, has=460, lacks=0, came=900) == whole - 460 - idle, "no more than is in swap"
-    assert limit(7, has=100, lacks=0, came=900) == whole - 100 - idle, "the task has gone"
+    assert limit(7, has=460, lacks=0, came=900, jobs=(64, 500)) == whole - 460 - idle, "no more than is in swap"
+    assert limit(7, has=100, lacks=0, came=900, jobs=(64, 500)) == whole - 100 - idle, "the task has gone"
     assert limit(999, has=100, lacks=0, came=0) == whole - 100, "pages of jobs, counted late"
 
 
