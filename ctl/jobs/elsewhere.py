@@ -2,7 +2,7 @@
 """Another node that has memory for a job whose own node has too little: people are told, with the way there.
 
 Such jobs are why LoadShare moves jobs (LoadShare §1). cosched starts jobs on the node that has room (placing.py), and
-moves none that has begun: its owner may end it, and start it there.
+moves none that has begun (docs/cluster.md says why): its owner may end it, and start it there.
 """
 
 from __future__ import annotations
