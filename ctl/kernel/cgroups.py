@@ -298,16 +298,6 @@ class JobCgroups:
         stat = keyed(self.parent / "memory.stat")
         return max(0, self.pool_used() - stat["active_file"] - stat["inactive_file"]), stat["active_file"]
 
-    def swap_used(self) -> tuple[int, int]:
-        """Bytes of all jobs that are only in swap, and their pages that came back so far, ended jobs included."""
-        swapped = refaults = 0
-        for path in (self.parent, *self._scopes):
-            with contextlib.suppress(OSError):  # slurmd has gone, and its scope with it
-                stat = keyed(path / "memory.stat")
-                swapped += max(0, _number(path / "memory.swap.current") - stat["swapcached"])
-                refaults += stat["workingset_refault_anon"]
-        return swapped, refaults
-
     def protect(self, jid: str, sure: int, low: int) -> None:
         """Set a job's part of the pool's protection, bytes; nothing is set for a job of Slurm."""
         if jid not in self._slurm:

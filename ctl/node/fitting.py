@@ -25,7 +25,7 @@ from ctl.kernel.slurm_request import request_of
 from ctl.node.authority import user_name
 from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
-from ctl.node.room import Part, Room, take_sample
+from ctl.node.room import Room, take_sample
 from ctl.node.set_memory import Job
 from ctl.node.working_set import WorkingSets, refaults_of
 
@@ -60,8 +60,7 @@ class Fitting:
         held, files = self._cgroups.pool_held()
         held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
         steady = time.monotonic()  # the time of day may jump
-        part = Part(held, files, *self._cgroups.swap_used())
-        room, limit = self._room.look(steady, sample, part, share_mem)
+        room, limit = self._room.look(steady, sample, held, files, share_mem)
         locked = sum(job.locked for job in seen)  # it stays whether its job runs or not
         sizes = {job.jid: -(-max(0, job.need - job.locked) // _GRAIN) * _GRAIN for job in seen}
         spare = max(0, room - locked) // _GRAIN * _GRAIN

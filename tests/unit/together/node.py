@@ -78,8 +78,7 @@ class Kernel(JobCgroups):
 
     def meminfo(self) -> dict[str, int]:
         used = self.local + self.pool_used()
-        swap = dict.fromkeys(("SwapTotal", "SwapFree", "SwapCached", "Active(file)"), 0)
-        return {"MemTotal": TOTAL, "MemAvailable": max(0, TOTAL - used), **swap}
+        return {"MemTotal": TOTAL, "MemAvailable": max(0, TOTAL - used), "Active(file)": 0}
 
     # what the agent calls
 
@@ -105,9 +104,6 @@ class Kernel(JobCgroups):
 
     def pool_held(self) -> tuple[int, int]:
         return self.pool_used(), 0
-
-    def swap_used(self) -> tuple[int, int]:
-        return 0, 0
 
     def protect(self, jid: str, sure: int, low: int) -> None:
         self.protected[jid] = sure, low
