@@ -28,7 +28,7 @@ from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, SlurmJob, together
 from tests.experiments.ccs_plan import Case, Workload
 
-__all__ = ["main"]
+__all__ = ["Node", "main"]
 
 _SOURCES: Final = Path(__file__).resolve().parents[1] / "progs"
 _DEMO: Final = Path(__file__).resolve().parents[2] / "ctl/demo/progs"
@@ -46,8 +46,8 @@ _SPEED: Final = 1000.0  # the knob's value for the fastest node
 class Node:
     """The helper on one node."""
 
-    def __init__(self, name: str) -> None:
-        command = ["python3", "-m", "tests.experiments.ccs_node"]
+    def __init__(self, name: str, helper: str = "ccs_node") -> None:
+        command = ["python3", "-m", f"tests.experiments.{helper}"]
         command = command if name == "node1" else ["ssh", name, *command]
         self.name = name
         self.events: list[dict[str, Any]] = []

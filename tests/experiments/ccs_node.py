@@ -31,7 +31,7 @@ from tests.experiments.ccs_plan import WORK
 from vm.control import Control
 from vm.host import VmError
 
-__all__ = ["main"]
+__all__ = ["Helper", "main", "serve"]
 
 _PORT: Final = 7077  # where local users of the other node ask for bytes
 _ROOM_OFF: Final = 0.03  # of the room: memory that may be available besides
@@ -221,7 +221,11 @@ def main() -> int:
     """Serve until the input ends."""
     threading.stack_size(1 << 18)  # all memory is locked, stacks are too
     _HUGE_PAGES.write_text("never")  # one fault, one page
-    helper = Helper()
+    return serve(Helper())
+
+
+def serve(helper: Helper) -> int:
+    """Answer requests until the input ends."""
     Path(WORK).mkdir(exist_ok=True)
     for line in sys.stdin:
         request = json.loads(line)

@@ -98,7 +98,7 @@ def _mxi() -> _Found:
     return least == "MXI" and abs(means["SPIN"] - 4.6) < 0.05 and abs(means["PRIO"] - 31.4) < 0.05, shown
 
 
-_REAL = "a measurement of real PVM-Linux nodes, not of this model"
+_REAL = "a measurement of real nodes, not of this model: results/monito.md"
 _FIGURES = tuple(f"dcndc-fig6-{reading}" if reading else "dcndc-fig6" for reading in READINGS)
 _SWEEPS = ("dcndc-fig6", "dcndc-spin", "dcndc-share", "dcndc-spin-bottom", "dcndc-share-async")
 
