@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tests.experiments.ccs_guest import Node
 from tests.experiments.ccs_plan import WORK
-from tests.experiments.monito_plan import KNOBS, MODES, PERIOD_MS, PROGRAMS, QUEUES, Case, Mode, Program
+from tests.experiments.monito_plan import MODES, OURS, PERIOD_MS, PROGRAMS, QUEUES, Case, Mode, Program, knobs
 
 __all__ = ["main"]
 
@@ -113,7 +113,7 @@ class Bench:
     def ready(self, what: Program, mode: Mode) -> Ranks:
         """The ranks of a program at their gate, and the mode's scheduler."""
         if mode.policy != self._policy:
-            self.all("policy", name=mode.policy, knobs=KNOBS if mode.policy else {})
+            self.all("policy", name=mode.policy, knobs=knobs(mode.policy))
             self._policy = mode.policy
         key = what, mode.reads, mode.spin
         if key not in self._ranks:
@@ -225,7 +225,7 @@ def _capacities() -> dict[str, int]:
 
 def _measure(bench: Bench, case: Case) -> dict[str, Any]:
     what = QUEUES if case.kind == "queues" else PROGRAMS[case.program]
-    ranks = bench.ready(what, MODES[case.mode])
+    ranks = bench.ready(what, {**MODES, **OURS}[case.mode])
     if case.kind == "local":
         return {"compile_s": bench.compiled(ranks)}
     return _queues(bench, ranks, case.load) if case.kind == "queues" else bench.beside(ranks, case.load)

@@ -6,13 +6,13 @@ A mode is a way of receiving (tests/progs/fragments.c) and a scheduler. One meas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ctl.policy import MODULES
 
-__all__ = ["KNOBS", "MODES", "PERIOD_MS", "PROGRAMS", "QUEUES", "SCALES", "Case", "Mode", "Program", "cases"]
+__all__ = ["MODES", "OURS", "PERIOD_MS", "PROGRAMS", "QUEUES", "SCALES", "Case", "Mode", "Program", "cases", "knobs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,16 @@ MODES: Final[Mapping[str, Mode]] = {
 }
 """Those of Monito §5.2, those under the kernel's own scheduler first."""
 
-KNOBS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(MODULES, "policy"),
-    "sensors": "off", "slot_run_ms": 90, "slot_stop_ms": 10,
-}  # fmt: skip
-"""Ranks block, so no sensor needs to see them wait; the slots are the paper's."""
+OURS: Final[Mapping[str, Mode]] = {"MPI": Mode(0, False), "MPI, implicit": Mode(0, False, "implicit")}
+"""Not the paper's: the library's own receive, which polls, and spin-block by the scheduler."""
+
+
+def knobs(policy: str | None) -> dict[str, Any]:
+    """Of a policy. The slots are the paper's, and only ranks that poll need sensors, to be seen waiting."""
+    if policy is None:
+        return {}
+    sensors = "on" if policy == "implicit" else "off"
+    return {**dict.fromkeys(MODULES, "policy"), "sensors": sensors, "slot_run_ms": 90, "slot_stop_ms": 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +85,12 @@ class Case(NamedTuple):
 def cases() -> list[Case]:
     """All, in the order in which they are made: what the paper says most of comes first."""
     found = [*_of("sintree", (0, 1)), *(Case("queues", "sintree", "PVM", load) for load in (0, 3))]
-    found += [*_of("mg", (0, 1)), *_of("is", (0, 1))]
+    found += [*_of("mg", (0, 1)), *_of("is", (0, 1)), *_of("sintree", (0, 1), OURS)]
     return found + [Case("time", "sintree", mode, load) for mode in MODES for load in (2, 3)]
 
 
-def _of(program: str, loads: tuple[int, ...]) -> Iterator[Case]:
-    for mode in MODES:
+def _of(program: str, loads: tuple[int, ...], modes: Iterable[str] = MODES) -> Iterator[Case]:
+    for mode in modes:
         yield Case("local", program, mode, 1)
         yield from (Case("time", program, mode, load) for load in loads)
 

@@ -13,7 +13,7 @@ from ctl import policy
 from ctl.policy import values as knob_values
 from tests.experiments.monito import Kept
 from tests.experiments.monito_claims import CLAIMS, Results, judge
-from tests.experiments.monito_plan import KNOBS, MODES, PROGRAMS, cases
+from tests.experiments.monito_plan import MODES, OURS, PROGRAMS, cases, knobs
 from tests.experiments.monito_report import markdown
 
 PROGS = Path(__file__).resolve().parents[2] / "progs"
@@ -136,8 +136,9 @@ def test_the_report_has_a_row_for_each_mode_and_claim() -> None:
 
 
 def test_the_plan_names_policies_knobs_and_programs_that_exist() -> None:
-    assert {mode.policy for mode in MODES.values()} - {None} <= set(policy.POLICIES)
-    knob_values.parse_assignments([f"{knob}={value}" for knob, value in KNOBS.items()])
+    for mode in (*MODES.values(), *OURS.values()):
+        assert mode.policy is None or mode.policy in policy.POLICIES
+        knob_values.parse_assignments([f"{knob}={value}" for knob, value in knobs(mode.policy).items()])
     assert all((PROGS / program.source).exists() for program in PROGRAMS.values())
 
 
