@@ -2,7 +2,8 @@
 """`just experiment monito`: Monito's techniques and its monitor on real nodes (Monito §5.1, §5.2).
 
 The cases of monito_plan.py are measured on one cluster (monito_guest.py). What was measured is kept in
-build/experiments/ as it comes, so an experiment that was interrupted goes on where it was.
+build/experiments/ as it comes, so an experiment that was interrupted goes on where it was, and in a new checkout where
+results/ is.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ Measured = dict[str, Any]
 
 
 class Kept:
-    """What was measured, in a file, if any."""
+    """What was measured, in a file, if any; where there is none yet it begins with what is in results/."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, results: Path | None = None) -> None:
         self._path = path
         self.measured: list[Measured] = []
         if path is not None and path.exists():
             self.measured = [json.loads(line) for line in path.read_text().splitlines()]
+        elif results is not None and results.exists():
+            for one in json.loads(results.read_text())["measured"]:
+                self.add(one)
 
     def add(self, one: Measured) -> None:
         """Keep one more, on the disk at once."""
@@ -120,7 +124,7 @@ def main(nodes: int, repeat: int, seed: int, tell: bool, fresh: bool, short: boo
     path = _REPO / "build/experiments/monito.jsonl"
     if fresh:
         path.unlink(missing_ok=True)
-    kept = Kept(None if short else path)
+    kept = Kept(None) if short else Kept(path, None if fresh else _REPO / "results/monito.json")
     if not tell:
         subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
         for each in range(seed, seed + (1 if short else repeat)):

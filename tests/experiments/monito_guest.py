@@ -110,7 +110,7 @@ class Bench:
             node.ask(op, **arguments)
         return [node.result() for node in self.nodes]
 
-    def ready(self, what: Program, mode: Mode) -> Ranks:
+    def ready(self, what: Program, mode: Mode, kind: str) -> Ranks:
         """The ranks of a program at their gate, and the mode's scheduler."""
         if mode.policy != self._policy:
             self.all("policy", name=mode.policy, knobs=knobs(mode.policy))
@@ -118,7 +118,8 @@ class Bench:
         key = what, mode.reads, mode.spin
         if key not in self._ranks:
             self._ranks[key] = Ranks(what, mode, self.spin_us, self.nodes)
-            self.beside(self._ranks[key], 0)  # connections are made in the first run
+            if kind != "local":
+                self.beside(self._ranks[key], 0)  # connections are made in the first run
         return self._ranks[key]
 
     def close(self) -> None:
@@ -225,7 +226,7 @@ def _capacities() -> dict[str, int]:
 
 def _measure(bench: Bench, case: Case) -> dict[str, Any]:
     what = QUEUES if case.kind == "queues" else PROGRAMS[case.program]
-    ranks = bench.ready(what, {**MODES, **OURS}[case.mode])
+    ranks = bench.ready(what, {**MODES, **OURS}[case.mode], case.kind)
     if case.kind == "local":
         return {"compile_s": bench.compiled(ranks)}
     return _queues(bench, ranks, case.load) if case.kind == "queues" else bench.beside(ranks, case.load)

@@ -58,7 +58,7 @@ class Program:
 
 
 PROGRAMS: Final = {
-    "sintree": Program("sintree.c", 1, 3000, 1),
+    "sintree": Program("sintree.c", 1, 2500, 1),
     "mg": Program("nas/mg.c", 256, 300, 8),
     "is": Program("nas/is.c", 128, 600, 1),
 }

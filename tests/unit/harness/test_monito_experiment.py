@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,7 @@ def test_a_case_is_measured_once(tmp_path: Path) -> None:
     again = Kept(tmp_path / "deeper" / "runs.jsonl")
     assert again.missing(cases(), 2, 1) == cases()[1:]
     assert again.missing(cases(), 4, 1) == again.missing(cases(), 2, 2) == cases()
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"measured": again.measured}))
+    assert Kept(tmp_path / "new.jsonl", results).missing(cases(), 2, 1) == cases()[1:]
+    assert Kept(tmp_path / "new.jsonl").measured == again.measured
