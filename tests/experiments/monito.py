@@ -68,7 +68,7 @@ def _measure(wanted: Iterable[Case], nodes: int, seed: int, kept: Kept, console:
     missing = kept.missing(wanted, nodes, seed)
     if not missing:
         return
-    command = [str(_REPO / "vm/cluster"), str(nodes), "--alone", "--cpus", "1", "--memory", "640"]
+    command = [str(_REPO / "vm/cluster"), str(nodes), "--alone", "--cpus", "1", "--memory", "1024"]
     command += ["--timeout", str(_TIMEOUT_S), *clusters.lockstep(True, seed), "--"]
     command += ["python3", "-m", "tests.experiments.monito_guest", str(nodes), json.dumps(missing)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:

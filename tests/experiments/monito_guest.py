@@ -102,7 +102,8 @@ class Bench:
         self.spin_us = _switches()
         _tell(kind="alone", compile_s=self.all("prepare", functions=_FUNCTIONS))
         self._policy: str | None = None
-        self._ranks: dict[tuple[Program, int, bool], Ranks] = {}
+        self._program: Program | None = None
+        self._ranks: dict[tuple[int, bool], Ranks] = {}  # of this program, by its way of receiving
 
     def all(self, op: str, **arguments: object) -> list[Any]:
         """Make all nodes do an operation at once."""
@@ -115,7 +116,10 @@ class Bench:
         if mode.policy != self._policy:
             self.all("policy", name=mode.policy, knobs=knobs(mode.policy))
             self._policy = mode.policy
-        key = what, mode.reads, mode.spin
+        if what != self._program:
+            self._dismiss()  # their memory is locked
+            self._program = what
+        key = mode.reads, mode.spin
         if key not in self._ranks:
             self._ranks[key] = Ranks(what, mode, self.spin_us, self.nodes)
             if kind != "local":
@@ -124,9 +128,13 @@ class Bench:
 
     def close(self) -> None:
         """End all ranks, and bring the kernel's own scheduler back."""
+        self._dismiss()
+        self.all("policy", name=None, knobs={})
+
+    def _dismiss(self) -> None:
         for ranks in self._ranks.values():
             ranks.close()
-        self.all("policy", name=None, knobs={})
+        self._ranks.clear()
 
     def beside(self, ranks: Ranks, load: int) -> dict[str, Any]:
         """A run of a program beside so many compilers on each node; what the program says of it."""
