@@ -75,7 +75,7 @@ def _measure(wanted: Iterable[Case], nodes: int, seed: int, kept: Kept, console:
         assert guest.stdout
         for line in guest.stdout:
             kept.add(json.loads(line) | {"nodes": nodes, "seed": seed})
-            console.print(line.rstrip(), highlight=False)
+            console.print(line.rstrip(), highlight=False, soft_wrap=True)
     if guest.returncode != 0:
         raise SystemExit(guest.returncode)
 

@@ -26,6 +26,7 @@ __all__ = ["main"]
 
 _PROGS: Final = Path(__file__).resolve().parents[1] / "progs"
 _SETTLE_S: Final = 0.2  # until ranks have seen a gate close, and compilers are at work
+_LOADED_S: Final = 3.0  # until an agent that has just begun needs little CPU time
 _PERIODS: Final = 40  # of starts and stops by switches.c
 _DEVICE: Final = "eth0"
 _FUNCTIONS: Final = 16  # of the file that local tasks compile
@@ -99,8 +100,8 @@ class Bench:
         names = [f"node{number}" for number in range(1, count + 1)]
         _build(names[1:])
         self.nodes = [Node(name, "monito_node") for name in names]
-        self.spin_us = _switches()
         _tell(kind="alone", compile_s=self.all("prepare", functions=_FUNCTIONS))
+        self.spin_us = _switches()  # the helpers have started, and no other local task is there
         self._policy: str | None = None
         self._program: Program | None = None
         self._ranks: dict[tuple[int, bool], Ranks] = {}  # of this program, by its way of receiving
@@ -116,6 +117,7 @@ class Bench:
         if mode.policy != self._policy:
             self.all("policy", name=mode.policy, knobs=knobs(mode.policy))
             self._policy = mode.policy
+            time.sleep(_LOADED_S)
         if what != self._program:
             self._dismiss()  # their memory is locked
             self._program = what
