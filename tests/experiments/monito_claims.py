@@ -52,6 +52,12 @@ class Results:
             raise Missing(f"no run of {program}")
         return found
 
+    def whole(self, program: str) -> list[int]:
+        """The loads beside which it ran in all modes; if none are whole, all. Raises Missing."""
+        loads = self.loads(program)
+        have = {(one["mode"], one["load"]) for one in self.of("time", program=program)}
+        return [load for load in loads if all((mode, load) in have for mode in MODES)] or loads
+
     def time(self, program: str, mode: str, load: int) -> float:
         """Seconds that a program took. Raises Missing."""
         runs = self.of("time", program=program, mode=mode, load=load)
@@ -130,20 +136,20 @@ def judge(results: Results) -> list[Verdict]:
 def _by_load(results: Results, program: str, modes: Iterable[str]) -> str:
     each = (
         f"load {load}: " + ", ".join(f"{mode} {results.time(program, mode, load):.2f}" for mode in modes)
-        for load in results.loads(program)
+        for load in results.whole(program)
     )
     return "; ".join(each) + " s"
 
 
 def _everywhere(results: Results, holds: Callable[[Mapping[str, float]], bool]) -> bool:
     """Whether it holds for sintree's times beside each load."""
-    return all(holds(results.times("sintree", load)) for load in results.loads("sintree"))
+    return all(holds(results.times("sintree", load)) for load in results.whole("sintree"))
 
 
 def _prio_first(results: Results) -> Found:
     first = [min((times := results.times("sintree", load)), key=times.__getitem__)
-             for load in results.loads("sintree")]  # fmt: skip
-    numbers = ", ".join(f"load {load}: {mode}" for load, mode in zip(results.loads("sintree"), first, strict=True))
+             for load in results.whole("sintree")]  # fmt: skip
+    numbers = ", ".join(f"load {load}: {mode}" for load, mode in zip(results.whole("sintree"), first, strict=True))
     return all(mode == "PRIO" for mode in first), f"the first is, {numbers}"
 
 
@@ -154,7 +160,7 @@ def _explicit_last(results: Results) -> Found:
 
 
 def _explicit_steady(results: Results) -> Found:
-    most = results.loads("sintree")[-1]
+    most = results.whole("sintree")[-1]
     times = results.time("sintree", "EXPLICIT", most) / results.time("sintree", "EXPLICIT", 0)
     return times < 1.2 and most > 0, f"load {most}: {times:.2f} times as long as without"
 
@@ -179,7 +185,7 @@ def _spin_in_vain(results: Results) -> Found:
 def _spin_gain(results: Results, program: str) -> float:
     """Of all loads, the part of PVM's time that SPIN saves; percent."""
     return 100 * statistics.mean(
-        1 - results.time(program, "SPIN", load) / results.time(program, "PVM", load) for load in results.loads(program)
+        1 - results.time(program, "SPIN", load) / results.time(program, "PVM", load) for load in results.whole(program)
     )
 
 

@@ -124,6 +124,12 @@ def test_a_claim_without_its_runs_is_not_measured() -> None:
     assert {"MO-14", "MO-16", "MO-19"} <= {verdict.claim.id for verdict in found if verdict.verdict == "not measured"}
 
 
+def test_a_load_that_not_all_modes_have_had_is_not_judged() -> None:
+    begun = [{**one, "load": 3} for one in measured() if one["kind"] == "time" and one["mode"] in ("PVM", "SPIN")]
+    found = {verdict.claim.id: verdict for verdict in judge(Results([*measured(), *begun]))}
+    assert found["MO-1"].verdict == "reproduced" and "load 3" not in found["MO-1"].measured
+
+
 def test_medians_are_over_seeds() -> None:
     other = [{**one, "seed": seed, "seconds": 9.0} for one in measured() for seed in (2, 3) if one["kind"] == "time"]
     assert Results(measured() + other).time("sintree", "PVM", 0) == 9.0
