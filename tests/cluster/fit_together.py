@@ -34,7 +34,7 @@ TURN_S: Final = 4
 GOAL_MS: Final = 100.0
 _SHARE: Final = 0.6  # of the room: what each job needs on each node
 _CLOCK_S: Final = 5  # by which a clock is wrong
-_WITHIN: Final = 40.0  # seconds for a step: longer than a lease and two turns
+_WITHIN: Final = 90.0  # seconds for a step: longer than a lease and two turns, which grow on a busy host
 _LOAD: Final = f"ctl load --policy fit --set turn_s={TURN_S} --set epoch_ms=500"
 _LEFT: Final = """python3 -c 'import json
 from ctl.kernel.cgroups import JobCgroups
@@ -159,7 +159,7 @@ def lose(node: str) -> None:
     subprocess.run(["/src/vm/node", "kill", node], check=True)
     alone = ("node1",)
     until(lambda: tuple(rooms("node1")) == alone, f"{node} is lost, and node1 decides alone", alone)
-    for jid in ("a", "b", "a"):
+    for jid in ("a", "b"):
         until(partial(_stops, jid), f"{jid} is stopped on node1, and the other runs", alone)
     on("node1", "ctl cancel b; ctl cancel a")
     until(lambda: not queue("node1"), "cancelled, the jobs are gone", alone)
