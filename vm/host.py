@@ -133,8 +133,10 @@ def prune(pattern: str, keep: Path, days: float = 7.0) -> None:
     """Remove cache entries that match pattern and were not used for some days; a running guest keeps its open files."""
     oldest = time.time() - days * 86400
     for path in cache_dir().glob(pattern):
-        if path != keep and not path.name.endswith(".lock") and path.stat().st_mtime < oldest:
-            _remove_tree(path)
+        if path != keep and not path.name.endswith(".lock"):
+            with contextlib.suppress(FileNotFoundError):  # another machine that starts now has removed it
+                if path.stat().st_mtime < oldest:
+                    _remove_tree(path)
 
 
 def _remove_tree(path: Path) -> None:

@@ -54,6 +54,7 @@ class Pools:
         self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
         self._reading: set[str] = set()  # jobs that the thread reads back now
         self._portion = _PORTIONS[0]
+        self._aim = 0  # bytes that the jobs are to come down to
         self._shrinking = False  # the thread has to push out what is above the limit
         self._most: int | None = None  # bytes that the jobs are held to
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
@@ -89,9 +90,10 @@ class Pools:
         """
         used, most = self._cgroups.pool_used(), max(most, _LEAST_HIGH)
         self._most = max(most, used - _STEP)
+        self._aim = most
         if used > most and not self._shrinking:
             self._shrinking = True
-            self._pusher.submit(self._shrink, used - most)
+            self._pusher.submit(self._shrink)
         wanted, now = ("hold", self._most), time.monotonic()
         if self._said is None or wanted != self._said[0] or now >= self._said[1]:
             self._said = wanted, now + _SAY_AGAIN
@@ -165,9 +167,9 @@ class Pools:
         except (CoschedError, OSError):  # the job ended meanwhile
             return
 
-    def _shrink(self, excess: int) -> None:
-        """In a thread: push out so many bytes of the jobs."""
-        self._shrinking = False
+    def _shrink(self) -> None:
+        """In a thread: push out what the jobs have above the limit, when the jobs that were stopped are out."""
+        self._shrinking, excess = False, self._cgroups.pool_used() - self._aim
         while excess > 0:
             excess -= self._push_portion(None, excess)
 

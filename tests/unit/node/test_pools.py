@@ -45,8 +45,7 @@ class _Cgroups(JobCgroups):
 
     def push_out(self, jid: str | None, size: int) -> float:
         self.pushed.append(size)
-        if jid is None:
-            self.used -= size
+        self.used -= size
         return self.writes_s
 
     def said(self) -> list[tuple[object, ...]]:
@@ -190,3 +189,14 @@ def test_jobs_that_ask_for_nothing_leave_what_local_tasks_take() -> None:
         kept._pusher.submit(int).result()
         assert cgroups.used == left << 20
     assert [limits[-1] for limits in cgroups.said()] == [101 << 20, 84 << 20, 64 << 20, 48 << 20], "step by step"
+
+
+def test_a_running_job_keeps_its_memory_where_a_stopped_one_makes_room() -> None:
+    """The thread pushes the stopped job out first, and looks then what is still too much."""
+    cgroups = _Cgroups()
+    kept = pools.Pools(cgroups)
+    cgroups.used, cgroups.resident = 100 << 20, 31 << 20
+    kept.stop("a")
+    kept.hold(64 << 20)
+    kept._pusher.submit(int).result()
+    assert cgroups.used == 64 << 20 and sum(cgroups.pushed) == 36 << 20
