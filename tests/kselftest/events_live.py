@@ -100,6 +100,9 @@ async def _together(invitation: str) -> None:
         ktap.expect(
             [(one["jid"], one["state"], one["nodes"]) for one in known["jobs"]], [("j", "slowed", ["other"])], "jobs"
         )
+        page = " ".join((await asyncio.to_thread(ctl, "top", "--once", "--page", "nodes")).split())
+        for wanted in (" 2 nodes ", " here (here) 1 ", " other 1 256 MiB ", "on here, other; local user on other (key"):
+            assert wanted in page, f"no {wanted!r} on the dashboard's page: {page}"
         ktap.expect(contract["memory"]["pool"], 128 << 20, "M_Paral, of the smallest node's memory")
         assert contract["weight"] < 1, f"W beside a faster node: {contract['weight']}"
         other.stops([("j", "swapping")])

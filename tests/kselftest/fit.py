@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -72,6 +73,9 @@ def the_later_waits() -> None:
             ktap.expect(_frozen("first"), False, "the first is stopped")
             told = ctl("status")
             assert "run: first" in told and "job second waits: needs" in told, told
+            page = ctl("top", "--once", "--page", "queue")
+            wanted = r" 1 first +runs .* 2 second +stopped .* needs \d+ MiB.*; after first"
+            assert re.search(wanted, page, re.DOTALL), page
             ktap.expect(asked("place", "1"), [os.uname().nodename], "where a job should run")
             time.sleep(2)
             ktap.expect(_swapped_kb(local.pid) <= _SWAPPED, True, "the local program has its pages")
