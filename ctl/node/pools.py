@@ -86,12 +86,13 @@ class Pools:
         """Hold the jobs together to this many bytes, and protect nothing of theirs.
 
         While they have more, the limit comes down step by step, because the kernel makes a job wait that is far above
-        it. A job that asks for nothing would keep what it has above the limit, so a thread pushes this out.
+        it. A job that asks for nothing would keep what it has above the limit, so a thread pushes this out, but for the
+        little that is just read back.
         """
         used, most = self._cgroups.pool_used(), max(most, _LEAST_HIGH)
         self._most = max(most, used - _STEP)
         self._aim = most
-        if used > most and not self._shrinking:
+        if used > most + _BACK and not self._shrinking:
             self._shrinking = True
             self._pusher.submit(self._shrink)
         wanted, now = ("hold", self._most), time.monotonic()

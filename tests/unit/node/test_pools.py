@@ -184,11 +184,11 @@ def test_jobs_that_ask_for_nothing_leave_what_local_tasks_take() -> None:
     cgroups = _Cgroups()
     kept = pools.Pools(cgroups)
     cgroups.used = 100 << 20
-    for limit, left in ((101, 100), (64, 64), (64, 64), (32, 32)):
+    for limit, left in ((101, 100), (97, 100), (64, 64), (64, 64), (32, 32)):
         kept.hold(limit << 20)
         kept._pusher.submit(int).result()
         assert cgroups.used == left << 20
-    assert [limits[-1] for limits in cgroups.said()] == [101 << 20, 84 << 20, 64 << 20, 48 << 20], "step by step"
+    assert [limits[-1] for limits in cgroups.said()] == [size << 20 for size in (101, 97, 84, 64, 48)], "step by step"
 
 
 def test_a_running_job_keeps_its_memory_where_a_stopped_one_makes_room() -> None:
