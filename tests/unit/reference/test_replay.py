@@ -326,3 +326,14 @@ def test_a_stolen_task_brings_its_de_from_a_cpu_with_another_mno(tmp_path: Path)
     assert "above MNO" in replay(tmp_path, objects, "--show", "1000").output
     objects.insert(0, {**objects[0], "cpu": 7, "mnol": 9, "mnod": 9})
     assert "above MNO" not in replay(tmp_path, objects, "--show", "1000").output
+
+
+def test_behind_lost_records_de_may_date_from_one_of_them(tmp_path: Path) -> None:
+    objects = recording("pred")
+    place = _busy(objects)
+    _exceeds_mno(objects, place)
+    assert "above MNO" in replay(tmp_path, objects, "--show", "1000").output
+    for one in objects[place + 1 :]:
+        one["seq"] += 5
+    output = replay(tmp_path, objects, "--show", "1000").output
+    assert "above MNO" not in output and "5 lost" in output
