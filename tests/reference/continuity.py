@@ -30,8 +30,8 @@ class Chain:
     _queue: tuple[Task, ...] | None = None
     _taken: dict[int, int] = field(default_factory=dict)  # left the middle -> CPU time it had
     mno: list[int] = field(default_factory=lambda: [0, 0])
-    """The highest MNOL and MNOD so far, on all CPUs: de may date from them, and go with a task to another CPU. Behind lost
-    records it is the highest de that is found, if that is more."""
+    """The highest MNOL and MNOD so far, on all CPUs: de may date from them, and go with a task to another CPU. Behind
+    lost records it is the highest de that is found, if that is more."""
 
     def follow(self, record: Record) -> list[str]:
         """Compare a record with the preceding record; returns the faults, one sentence each."""
