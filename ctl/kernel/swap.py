@@ -35,8 +35,11 @@ def writes() -> int:
 
 
 def _areas() -> list[list[str]]:
-    """Path and kind of each."""
-    return [line.split()[:2] for line in read("/proc/swaps").splitlines()[1:]]
+    """Path and kind of each; none where the kernel has no swap at all."""
+    try:
+        return [line.split()[:2] for line in read("/proc/swaps").splitlines()[1:]]
+    except FileNotFoundError:
+        return []
 
 
 def _block(path: str) -> str:

@@ -9,11 +9,11 @@ paging. Local tasks are in no cgroup of cosched, so their pool is guaranteed fro
 present and pages come back from swap, `memory.high` holds the jobs together to M_Paral, and the rest is M_Local. At all
 other times jobs may use all memory that local tasks leave (CCS §4.2).
 
-`cgroup.freeze` stops a job. Then the job loses its protection, and a thread pushes its memory out, piece by piece, so
-that a job that goes on meanwhile does not wait. When the job goes on, the thread reads back as much of its memory as
-there is room for. The rest follows as room comes, for _COMING epochs, because often another job is still on its way
-out. Without this the job would sleep at one page after the other, longer than many a job computes. The papers say when
-a job goes on (B-CCS-8), but not how its pages come back.
+`cgroup.freeze` stops a job. Then the job loses its protection, and a thread pushes its memory out, in portions, so that
+neither a job that goes on meanwhile waits, nor a local task that fetches a page. When the job goes on, the thread reads
+back as much of its memory as there is room for. The rest follows as room comes, for _COMING epochs, because often
+another job is still on its way out. Without this the job would sleep at one page after the other, longer than many a
+job computes. The papers say when a job goes on (B-CCS-8), but not how its pages come back.
 
 The kernel keeps freezes and limits when the agent dies. The supervisor undoes them then, and when the agent is stopped.
 If both were killed, the next agent undoes them (ctl/process/daemon.py).
@@ -170,8 +170,9 @@ class Pools:
 
     def _shrink(self) -> None:
         """In a thread: push out what the jobs have above the limit, when the jobs that were stopped are out."""
-        self._shrinking, excess = False, self._cgroups.pool_used() - self._aim
-        while excess > 0:
+        self._shrinking = False
+        excess = self._cgroups.pool_used() - self._aim
+        while excess > 0 and self._most is not None:
             excess -= self._push_portion(None, excess)
 
     def _push_portion(self, jid: str | None, left: int) -> int:

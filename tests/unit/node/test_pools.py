@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ctl.kernel import paging
@@ -200,3 +202,20 @@ def test_a_running_job_keeps_its_memory_where_a_stopped_one_makes_room() -> None
     kept.hold(64 << 20)
     kept._pusher.submit(int).result()
     assert cgroups.used == 64 << 20 and sum(cgroups.pushed) == 36 << 20
+
+
+def test_nothing_is_pushed_out_once_the_limit_is_lifted() -> None:
+    """The thread comes late to it, as a stopped job goes out first."""
+    cgroups = _Cgroups()
+    kept = pools.Pools(cgroups)
+    cgroups.used = 100 << 20
+    held = threading.Event()
+    kept._pusher.submit(held.wait)
+    kept.hold(64 << 20)
+    kept.unlimit([])
+    held.set()
+    kept._pusher.submit(int).result()
+    assert cgroups.pushed == []
+    kept.hold(64 << 20)
+    kept._pusher.submit(int).result()
+    assert cgroups.used == 64 << 20
