@@ -91,12 +91,12 @@ def _show(results: Results, console: Console) -> None:
         console.print(f"{claim.id}: {claim.says}: {verdict.verdict}: {verdict.measured}", highlight=False)
 
 
-def _keep(results: Results, command: str) -> None:
+def _keep(results: Results, command: str, stem: str) -> None:
     describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
     commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
     kept = {"commit": commit, "command": command, "measured": results.measured}
-    (_REPO / "results/monito.json").write_text(json.dumps(kept, indent=1) + "\n")
-    (_REPO / "results/monito.md").write_text(markdown(results, command, commit))
+    (_REPO / f"results/{stem}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (_REPO / f"results/{stem}.md").write_text(markdown(results, command, commit))
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -121,10 +121,11 @@ def _keep(results: Results, command: str) -> None:
 def main(nodes: int, repeat: int, seed: int, tell: bool, fresh: bool, short: bool, keep: bool) -> None:
     """Measure the techniques and the monitor of Monito on virtual machines with one CPU each."""
     console = Console(width=None if sys.stdout.isatty() else 240)
-    path = _REPO / "build/experiments/monito.jsonl"
+    stem = "monito" if nodes == 2 else f"monito-{nodes}"
+    path = _REPO / f"build/experiments/{stem}.jsonl"
     if fresh:
         path.unlink(missing_ok=True)
-    kept = Kept(None) if short else Kept(path, None if fresh else _REPO / "results/monito.json")
+    kept = Kept(None) if short else Kept(path, None if fresh else _REPO / f"results/{stem}.json")
     if not tell:
         subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
         for each in range(seed, seed + (1 if short else repeat)):
@@ -133,7 +134,8 @@ def main(nodes: int, repeat: int, seed: int, tell: bool, fresh: bool, short: boo
     _show(results, console)
     if keep and not short:
         options = [f"--nodes {nodes}"] * (nodes != 2) + [f"--repeat {repeat}"] * (repeat != 1)
-        _keep(results, " ".join(["just experiment monito", *options, *[f"--seed {seed}"] * (seed != 1), "--keep"]))
+        command = " ".join(["just experiment monito", *options, *[f"--seed {seed}"] * (seed != 1), "--keep"])
+        _keep(results, command, stem)
 
 
 if __name__ == "__main__":
