@@ -313,9 +313,9 @@ class JobCgroups:
         """Freeze or thaw all jobs, future jobs included; a job with its own freeze stays frozen."""
         put(self.parent / "cgroup.freeze", "1" if frozen else "0")
 
-    def push_out(self, jid: str | None, size: int) -> float:
-        """Push so many bytes of a job out, or of all jobs together without those of Slurm: see paging.push_out()."""
-        return paging.push_out(self.parent if jid is None else self.path(jid), size)
+    def push_out(self, jid: str, size: int) -> float:
+        """Push so many bytes of a job out: see paging.push_out()."""
+        return paging.push_out(self.path(jid), size)
 
     def freeze(self, jid: str, timeout_s: float = 5.0) -> bool:
         """Freeze the job, and wait until the kernel says that all of it is frozen; False after a time-out."""

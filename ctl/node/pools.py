@@ -54,8 +54,6 @@ class Pools:
         self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
         self._reading: set[str] = set()  # jobs that the thread reads back now
         self._portion = _PORTIONS[0]
-        self._aim = 0  # bytes that the jobs are to come down to
-        self._shrinking = False  # the thread has to push out what is above the limit
         self._most: int | None = None  # bytes that the jobs are held to
         self._pusher = ThreadPoolExecutor(1, "push-out")  # jobs one after the other: the swap device is one, too
         self._said: tuple[object, float] | None = None  # the limits that are set, and when to write them again
@@ -86,15 +84,9 @@ class Pools:
         """Hold the jobs together to this many bytes, and protect nothing of theirs.
 
         While they have more, the limit comes down step by step, because the kernel makes a job wait that is far above
-        it. A job that asks for nothing would keep what it has above the limit, so a thread pushes this out, but for the
-        little that is just read back.
+        it.
         """
-        used, most = self._cgroups.pool_used(), max(most, _LEAST_HIGH)
-        self._most = max(most, used - _STEP)
-        self._aim = most
-        if used > most + _BACK and not self._shrinking:
-            self._shrinking = True
-            self._pusher.submit(self._shrink)
+        self._most = max(most, _LEAST_HIGH, self._cgroups.pool_used() - _STEP)
         wanted, now = ("hold", self._most), time.monotonic()
         if self._said is None or wanted != self._said[0] or now >= self._said[1]:
             self._said = wanted, now + _SAY_AGAIN
@@ -168,15 +160,8 @@ class Pools:
         except (CoschedError, OSError):  # the job ended meanwhile
             return
 
-    def _shrink(self) -> None:
-        """In a thread: push out what the jobs have above the limit, when the jobs that were stopped are out."""
-        self._shrinking = False
-        excess = self._cgroups.pool_used() - self._aim
-        while excess > 0 and self._most is not None:
-            excess -= self._push_portion(None, excess)
-
-    def _push_portion(self, jid: str | None, left: int) -> int:
-        """In a thread: push out one portion of a job, or of all jobs; its bytes. The next portion suits the device."""
+    def _push_portion(self, jid: str, left: int) -> int:
+        """In a thread: push out one portion of a job; its bytes. The next portion suits the device."""
         size = min(left, self._portion)
         waited, (least, most) = self._cgroups.push_out(jid, size), _PORTIONS
         if waited > _LATE:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from ctl.kernel import paging
@@ -45,9 +43,8 @@ class _Cgroups(JobCgroups):
     def pool_used(self) -> int:
         return self.used
 
-    def push_out(self, jid: str | None, size: int) -> float:
+    def push_out(self, jid: str, size: int) -> float:
         self.pushed.append(size)
-        self.used -= size
         return self.writes_s
 
     def said(self) -> list[tuple[object, ...]]:
@@ -181,41 +178,13 @@ def test_portions_are_as_large_as_the_device_writes_soon() -> None:
         assert cgroups.pushed == [portion << 10 for portion in portions]
 
 
-def test_jobs_that_ask_for_nothing_leave_what_local_tasks_take() -> None:
-    """The kernel holds a job to its limit only when the job asks for memory."""
+def test_the_limit_of_all_jobs_comes_down_step_by_step() -> None:
+    """The kernel makes a job wait that is far above its limit."""
     cgroups = _Cgroups()
     kept = pools.Pools(cgroups)
-    cgroups.used = 100 << 20
-    for limit, left in ((101, 100), (97, 100), (64, 64), (64, 64), (32, 32)):
-        kept.hold(limit << 20)
-        kept._pusher.submit(int).result()
-        assert cgroups.used == left << 20
-    assert [limits[-1] for limits in cgroups.said()] == [size << 20 for size in (101, 97, 84, 64, 48)], "step by step"
-
-
-def test_a_running_job_keeps_its_memory_where_a_stopped_one_makes_room() -> None:
-    """The thread pushes the stopped job out first, and looks then what is still too much."""
-    cgroups = _Cgroups()
-    kept = pools.Pools(cgroups)
-    cgroups.used, cgroups.resident = 100 << 20, 31 << 20
-    kept.stop("a")
-    kept.hold(64 << 20)
-    kept._pusher.submit(int).result()
-    assert cgroups.used == 64 << 20 and sum(cgroups.pushed) == 36 << 20
-
-
-def test_nothing_is_pushed_out_once_the_limit_is_lifted() -> None:
-    """The thread comes late to it, as a stopped job goes out first."""
-    cgroups = _Cgroups()
-    kept = pools.Pools(cgroups)
-    cgroups.used = 100 << 20
-    held = threading.Event()
-    kept._pusher.submit(held.wait)
-    kept.hold(64 << 20)
-    kept.unlimit([])
-    held.set()
-    kept._pusher.submit(int).result()
-    assert cgroups.pushed == []
-    kept.hold(64 << 20)
-    kept._pusher.submit(int).result()
-    assert cgroups.used == 64 << 20
+    limits = []
+    for used in (100, 84, 70):
+        cgroups.used = used << 20
+        kept.hold(64 << 20)
+        limits.append(cgroups.said()[-1][-1])
+    assert limits == [84 << 20, 68 << 20, 64 << 20]

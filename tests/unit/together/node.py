@@ -117,7 +117,7 @@ class Kernel(JobCgroups):
     def await_frozen(self, jid: str, timeout_s: float) -> bool:
         return True
 
-    def push_out(self, jid: str | None, size: int) -> float:
+    def push_out(self, jid: str, size: int) -> float:
         process = current.get()
         assert process is not None
         process.spent += size / _DISK
