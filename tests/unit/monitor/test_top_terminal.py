@@ -108,19 +108,22 @@ class Terminal:
                 [sys.executable, "-c", code],
                 wanted | {"TERM": "xterm-256color", "LANG": "C.UTF-8"},
             )
-        self.written = ""
+        self.written = self._unread = ""
 
     def resize(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self.main, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def until(self, pattern: str, seconds: float = 20.0) -> str:
-        """Read until the pattern comes; returns the output since the last call."""
-        read, end = "", time.monotonic() + seconds
-        while not re.search(pattern, read):
-            assert time.monotonic() < end, f"no {pattern!r} in {read[-3000:]!r}"
+        """Read until the pattern comes; returns the output since the last call, to the pattern's end. What a busy host
+        has us read at once behind it is for the next call."""
+        end = time.monotonic() + seconds
+        while not (found := re.search(pattern, self._unread)):
+            assert time.monotonic() < end, f"no {pattern!r} in {self._unread[-3000:]!r}"
             if select.select([self.main], [], [], 0.1)[0]:
-                read += os.read(self.main, 65536).decode(errors="replace")
-        self.written += read
+                text = os.read(self.main, 65536).decode(errors="replace")
+                self.written += text
+                self._unread += text
+        read, self._unread = self._unread[: found.end()], self._unread[found.end() :]
         return read
 
     def ended(self, last: str = "") -> int:
