@@ -42,13 +42,16 @@ def elsewhere(job: Known, free: Mapping[str, int]) -> str:
     return f"{node} has {most} MiB free: {way}{' anew' if job.here else _IF}"
 
 
-def outgrown(job: Known, rooms: Mapping[str, int], free: Mapping[str, int]) -> str:
+def outgrown(job: Known, rooms: Mapping[str, int], where: str) -> str:
     """In words, that a running job needs more than its node has for jobs, while another has room; empty: it is not so.
 
-    >>> outgrown(Known("b", {"n1": 70 << 20}), {"n1": 60 << 20}, {"n1": -10 << 20, "n2": 30 << 20})
+    `where`: see elsewhere().
+
+    >>> outgrown(Known("b", {"n1": 70 << 20}), {"n1": 60 << 20}, "n2 has 90 MiB free")
+    'needs 70 MiB on n1, which has 60 for jobs; n2 has 90 MiB free'
+    >>> outgrown(Known("b", {"n1": 70 << 20}), {"n1": 60 << 20}, "")
     ''
     """
-    where = elsewhere(job, free)
     short = next((node for node, need in job.needs.items() if need > rooms[node]), None)
     if not where or short is None:
         return ""

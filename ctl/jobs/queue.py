@@ -286,7 +286,8 @@ class Queue:
         rooms = self._rooms()
         free = unclaimed(self._order, rooms)
         self._elsewhere = {job.jid: elsewhere(job, free) for job in self._order}
-        running = {job.jid: outgrown(job, rooms, free) for job in self._order if job.jid not in self._waits}
+        runs = [job for job in self._order if job.jid not in self._waits]
+        running = {job.jid: outgrown(job, rooms, self._elsewhere[job.jid]) for job in runs}
         self._outgrown = {jid: why for jid, why in running.items() if why}
 
     def _come(self, jid: str, at: float, wish: Wish) -> _Entry:
