@@ -48,6 +48,7 @@ SCALES: Final = (
     ("nodes", "16 (8 in C(.15), C(.25) slower)", "2 virtual machines of 1 emulated CPU each"),
     ("memory M of a node", "512 MB", f"{ROOM_MB} MB, all else is held or locked; knob memory_mb"),
     ("paging device", "a disk", f"{PAGE_MS} ms for each page, many at once"),
+    ("read-ahead from swap", "Linux's own", "none: a fault brings one page (vm.page-cluster=0)"),
     ("jobs", "48 of NAS classes A, B; Poisson", "6 of four kernels like IS, MG, CG, EP; the next starts when one ends"),
     ("tasks of a job", "4, 8 or 16", "2, one on each node"),
     ("MPL", "3", "3"),

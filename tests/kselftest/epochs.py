@@ -107,10 +107,16 @@ def _expired(scheduler: Scheduler) -> int:
     return sum(scheduler.snapshot(cpu)["expired"] for cpu in range(os.cpu_count() or 1))
 
 
-def _epochs(scheduler: Scheduler, seconds: float) -> int:
-    """How many end in this time."""
-    before: int = scheduler.stats()["epochs"]
-    time.sleep(seconds)
+def _switches(hogs: list[int]) -> int:
+    """How often these processes were taken off the CPU so far."""
+    lines = (line for pid in hogs for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return sum(int(line.split()[1]) for line in lines if line.startswith("nonvoluntary_ctxt_switches"))
+
+
+def _epochs(scheduler: Scheduler, hogs: list[int], switches: int) -> int:
+    """How many epochs end while the hogs are taken off the CPU so often: a busy host stretches the time, not this."""
+    before, began = int(scheduler.stats()["epochs"]), _switches(hogs)
+    ktap.until(lambda: _switches(hogs) - began >= switches, f"hogs are switched {switches} times")
     return int(scheduler.stats()["epochs"]) - before
 
 
@@ -120,16 +126,17 @@ def nothing_waits_without_a_job() -> None:
     with loaded("zhang", share_l=_L) as scheduler:
         scheduler.adjust(local_user=1)
         with ExitStack() as stack:
-            for _ in range(4):
-                stack.enter_context(spawned(hog, "1", cpu=0))
+            hogs = [stack.enter_context(spawned(hog, "1", cpu=0)).pid for _ in range(4)]
             for pause_ms in range(1, 1 + int(ktap.at_length(12, 6))):
                 # a rank that sleeps ends in the middle of an epoch, each time in another part of it
                 with job("j") as parallel, spawned(blocks, "1", "100", "20000", cgroup=parallel, cpu=0):
                     ktap.until(lambda: scheduler.snapshot(0)["expired"] > 2, "hogs wait for the next epoch")
                     time.sleep(0.007 * pause_ms)
                 ktap.until(lambda: not _expired(scheduler), "no task waits for an epoch", 5)
-            # a CPU of a busy host may have been held up between the decision, when there was a job, and the queue
-            ktap.until(lambda: _epochs(scheduler, 0.5) == 0, "no epoch ends without a job", 10)
+            # with a job an epoch ends about every four switches; one may end late, as a CPU of a busy host may have
+            # been held up between the decision, when there was a job, and the queue
+            ended = _epochs(scheduler, hogs, 48)
+            assert ended <= 1, f"{ended} epochs ended without a job in 48 switches of 4 hogs"
 
 
 def _late_us() -> int:
