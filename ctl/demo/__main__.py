@@ -183,7 +183,8 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     default="two",
     show_default=True,
     type=click.Choice(list(SCENARIOS)),
-    help="two: a small and a large job, either fits beside the local task; crowded: three jobs, of which one fits.",
+    help="two: a small and a large job, either fits beside the local task; crowded: three jobs, of which one fits; "
+    "read-ahead: two, where a fault brings eight pages from swap, as Linux has it by default, and not one.",
 )
 @click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option(

@@ -84,7 +84,8 @@ class Stage:
             agent = _Agent() if self.has_agent else None
             push_out()
             warm_agent()
-            held = stack.enter_context(settled(_WORK / "hold_memory", self.scenario.room * 1024))
+            room_kb = self.scenario.room * 1024
+            held = stack.enter_context(settled(_WORK / "hold_memory", room_kb, self.scenario.page_cluster))
             commit = os.environ.get("COSCHED_COMMIT", "unknown")
             return {"config": self.config, "commit": commit, "held": held, **self._measure(stack, agent)}
 

@@ -298,7 +298,9 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -
 def _caption(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -> str:
     repeats = max(len(measured) for measured in runs.values())
     how = f"median of {repeats} runs (lowest to highest)" if repeats > 1 else "one run each"
-    return f"{how}, seconds of guest time; swap answers in {scenario.swap_ms} ms"
+    pages = 1 << scenario.page_cluster
+    brings = f"a fault brings {pages} pages" if pages > 1 else "a fault brings one page"
+    return f"{how}, seconds of guest time; swap answers in {scenario.swap_ms} ms; {brings}"
 
 
 def _cell(value: Value, figure: Figure) -> str:

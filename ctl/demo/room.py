@@ -47,9 +47,12 @@ def child(argv: list[str], stdout: int | IO[bytes] | None = None) -> Iterator[su
 
 
 @contextlib.contextmanager
-def settled(holder: Path, room_kb: int) -> Iterator[str]:
-    """Hold all memory but the room, until the block ends, and yield what `holder` (progs/hold_memory.c) says."""
-    _write("/proc/sys/vm/page-cluster", "0")  # one fault, one page: no read-ahead to guess right or wrong
+def settled(holder: Path, room_kb: int, page_cluster: int = 0) -> Iterator[str]:
+    """Hold all memory but the room, until the block ends, and yield what `holder` (progs/hold_memory.c) says.
+
+    page_cluster is as in scenario.py.
+    """
+    _write("/proc/sys/vm/page-cluster", str(page_cluster))
     _write("/proc/sys/vm/min_free_kbytes", str(_MIN_FREE_KB))
     _write("/proc/sys/vm/percpu_pagelist_high_fraction", str(_PER_CPU_FRACTION))
     libc = ctypes.CDLL(None, use_errno=True)
