@@ -28,16 +28,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from ctl.kernel import paging
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node.pools import Pools
+from tests.experiments.disk import Disk
 
 MB: Final = 1 << 20
 PAGE: Final = 4096
-LATENCY_MS: Final = 2
 _SCAN: Final = 0xC0606610  # PAGEMAP_SCAN of linux/fs.h: _IOWR('f', 16, struct pm_scan_arg), which has 12 words
 _FILE, _PRESENT, _ZERO = 1 << 2, 1 << 3, 1 << 5  # PAGE_IS_*
 _REGIONS: Final = 512  # of one call
@@ -66,30 +65,6 @@ for page in shuffled if pause else pages:
 print(waits if pause else sum(waits), flush=True)
 sys.stdin.readline()
 """
-
-
-class Disk:
-    """The device of swap."""
-
-    def __init__(self, depth: int) -> None:
-        subprocess.run("swapoff -a; modprobe null_blk nr_devices=0", shell=True, check=True)
-        subprocess.run("mount -t configfs none /sys/kernel/config", shell=True, check=False, stderr=subprocess.DEVNULL)
-        settings = Path("/sys/kernel/config/nullb/nullb7")
-        settings.mkdir()
-        latency = {"irqmode": 2, "completion_nsec": LATENCY_MS * 1_000_000}
-        queue = {"submit_queues": 1, "hw_queue_depth": depth}
-        for name, value in ({"size": 256, "blocksize": PAGE, "memory_backed": 1} | latency | queue).items():
-            (settings / name).write_text(str(value))
-        before = set(Path("/sys/block").iterdir())
-        (settings / "power").write_text("1")
-        (self.path,) = set(Path("/sys/block").iterdir()) - before
-        device = f"/dev/{self.path.name}"
-        subprocess.run(f"udevadm settle; mkswap {device} >/dev/null && swapon {device}", shell=True, check=True)
-
-    def settle(self) -> None:
-        """Wait until it serves nothing."""
-        while any(int(number) for number in (self.path / "inflight").read_text().split()):
-            time.sleep(0.002)
 
 
 @contextlib.contextmanager

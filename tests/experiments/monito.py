@@ -12,56 +12,26 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from tests.experiments import clusters
-from tests.experiments.monito_claims import Results, judge
+from tests.experiments.kept import Kept, write
+from tests.experiments.monito_claims import CLAIMS, Results
 from tests.experiments.monito_plan import Case, cases
 from tests.experiments.monito_report import markdown, tables
+from tests.experiments.verdicts import judge
 
 __all__ = ["main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
 _TIMEOUT_S: Final = 7200
 _SHORT: Final = [Case("time", "sintree", mode, load) for mode in ("PVM", "SPIN") for load in (0, 1)]
-
-Measured = dict[str, Any]
-
-
-class Kept:
-    """What was measured, in a file, if any; where there is none yet it begins with what is in results/."""
-
-    def __init__(self, path: Path | None, results: Path | None = None) -> None:
-        self._path = path
-        self.measured: list[Measured] = []
-        if path is not None and path.exists():
-            self.measured = [json.loads(line) for line in path.read_text().splitlines()]
-        elif results is not None and results.exists():
-            for one in json.loads(results.read_text())["measured"]:
-                self.add(one)
-
-    def add(self, one: Measured) -> None:
-        """Keep one more, on the disk at once."""
-        self.measured.append(one)
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a") as file:
-                file.write(json.dumps(one) + "\n")
-
-    def missing(self, wanted: Iterable[Case], nodes: int, seed: int) -> list[Case]:
-        """The cases that were not measured with so many nodes and this seed."""
-        made = {
-            tuple(one.get(name) for name in Case._fields)
-            for one in self.measured
-            if (one["nodes"], one["seed"]) == (nodes, seed)
-        }
-        return [case for case in wanted if case not in made]
-
 
 def _measure(wanted: Iterable[Case], nodes: int, seed: int, kept: Kept, console: Console) -> None:
     """Boot a cluster and measure what is missing; each measurement is shown as it comes."""
@@ -71,13 +41,7 @@ def _measure(wanted: Iterable[Case], nodes: int, seed: int, kept: Kept, console:
     command = [str(_REPO / "vm/cluster"), str(nodes), "--alone", "--cpus", "1", "--memory", "1024"]
     command += ["--timeout", str(_TIMEOUT_S), *clusters.lockstep(True, seed), "--"]
     command += ["python3", "-m", "tests.experiments.monito_guest", str(nodes), json.dumps(missing)]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
-        assert guest.stdout
-        for line in guest.stdout:
-            kept.add(json.loads(line) | {"nodes": nodes, "seed": seed})
-            console.print(line.rstrip(), highlight=False, soft_wrap=True)
-    if guest.returncode != 0:
-        raise SystemExit(guest.returncode)
+    kept.follow(command, nodes, seed, console)
 
 
 def _show(results: Results, console: Console) -> None:
@@ -86,17 +50,9 @@ def _show(results: Results, console: Console) -> None:
         for row in rows:
             shown.add_row(*row)
         console.print(shown)
-    for verdict in judge(results):
+    for verdict in judge(CLAIMS, results):
         claim = verdict.claim
         console.print(f"{claim.id}: {claim.says}: {verdict.verdict}: {verdict.measured}", highlight=False)
-
-
-def _keep(results: Results, command: str, stem: str) -> None:
-    describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
-    commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
-    kept = {"commit": commit, "command": command, "measured": results.measured}
-    (_REPO / f"results/{stem}.json").write_text(json.dumps(kept, indent=1) + "\n")
-    (_REPO / f"results/{stem}.md").write_text(markdown(results, command, commit))
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -135,7 +91,7 @@ def main(nodes: int, repeat: int, seed: int, tell: bool, fresh: bool, short: boo
     if keep and not short:
         options = [f"--nodes {nodes}"] * (nodes != 2) + [f"--repeat {repeat}"] * (repeat != 1)
         command = " ".join(["just experiment monito", *options, *[f"--seed {seed}"] * (seed != 1), "--keep"])
-        _keep(results, command, stem)
+        write(stem, command, results.measured, partial(markdown, results, command))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from tests.experiments.monito_claims import Missing, Results, judge
+from tests.experiments.monito_claims import CLAIMS, Results
 from tests.experiments.monito_plan import MODES, OURS, PROGRAMS, SCALES
+from tests.experiments.verdicts import HEADINGS, Missing, judge, row
 from tests.experiments.waiting import markdown as table_of
 
 __all__ = ["markdown", "tables"]
@@ -85,13 +86,7 @@ def markdown(results: Results, command: str, commit: str) -> str:
     parts = ["# Monito's techniques and its monitor on real nodes", what]
     for title, headings, rows in tables(results):
         parts += [f"## {title}", table_of(rows, headings)]
-    headings = ["claim", "the paper", "reproduced if", "measured", "verdict"]
-    found = [_row(verdict) for verdict in judge(results)]
-    parts += ["## Claims", "The others are the simulator's: [dcndc.md](dcndc.md).", table_of(found, headings)]
+    found = [row(verdict) for verdict in judge(CLAIMS, results)]
+    parts += ["## Claims", "The others are the simulator's: [dcndc.md](dcndc.md).", table_of(found, HEADINGS)]
     parts += ["## What was scaled down", table_of(SCALES, ["", "the paper", "here"])]
     return "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _row(verdict: Any) -> Sequence[str]:
-    claim = verdict.claim
-    return [claim.id, claim.says, claim.holds_if if claim.test else "–", verdict.measured, verdict.verdict]

@@ -12,10 +12,11 @@ import pytest
 
 from ctl import policy
 from ctl.policy import values as knob_values
-from tests.experiments.monito import Kept
-from tests.experiments.monito_claims import CLAIMS, Results, judge
+from tests.experiments.kept import Kept
+from tests.experiments.monito_claims import CLAIMS, Results
 from tests.experiments.monito_plan import MODES, OURS, PROGRAMS, cases, knobs
 from tests.experiments.monito_report import markdown
+from tests.experiments.verdicts import judge
 
 PROGS = Path(__file__).resolve().parents[2] / "progs"
 
@@ -54,7 +55,7 @@ def measured(**changed: Mapping[str, tuple[float, float]]) -> list[dict[str, Any
 
 
 def verdicts(runs: list[dict[str, Any]]) -> dict[str, str]:
-    return {verdict.claim.id: verdict.verdict for verdict in judge(Results(runs))}
+    return {verdict.claim.id: verdict.verdict for verdict in judge(CLAIMS, Results(runs))}
 
 
 def test_the_papers_own_numbers_reproduce_all_its_claims() -> None:
@@ -117,7 +118,7 @@ def test_switches_and_queues_are_judged(claim: str, kind: str, changed: dict[str
 
 def test_a_claim_without_its_runs_is_not_measured() -> None:
     left = [one for one in measured() if one["kind"] != "queues" and one.get("mode") != "PRIO"]
-    found = judge(Results(left))
+    found = judge(CLAIMS, Results(left))
     assert {verdict.claim.id: verdict.measured for verdict in found if verdict.verdict == "not measured"}["MO-1"] == (
         "no run of sintree in mode PRIO with load 0"
     )
@@ -126,7 +127,7 @@ def test_a_claim_without_its_runs_is_not_measured() -> None:
 
 def test_a_load_that_not_all_modes_have_had_is_not_judged() -> None:
     begun = [{**one, "load": 3} for one in measured() if one["kind"] == "time" and one["mode"] in ("PVM", "SPIN")]
-    found = {verdict.claim.id: verdict for verdict in judge(Results([*measured(), *begun]))}
+    found = {verdict.claim.id: verdict for verdict in judge(CLAIMS, Results([*measured(), *begun]))}
     assert found["MO-1"].verdict == "reproduced" and "load 3" not in found["MO-1"].measured
 
 

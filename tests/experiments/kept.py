@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an experiment has measured, kept as it comes: an experiment that was interrupted goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from rich.console import Console
+
+__all__ = ["Kept", "Measured", "write"]
+
+_REPO: Final = Path(__file__).resolve().parents[2]
+
+Measured = dict[str, Any]
+
+
+class _Case(Protocol):
+    """A named tuple: the values by which a measurement is known."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+C = TypeVar("C", bound=_Case)
+
+
+class Kept:
+    """What was measured, in a file, if any; where there is none yet it begins with what is in results/."""
+
+    def __init__(self, path: Path | None, results: Path | None = None) -> None:
+        self._path = path
+        self.measured: list[Measured] = []
+        if path is not None and path.exists():
+            self.measured = [json.loads(line) for line in path.read_text().splitlines()]
+        elif results is not None and results.exists():
+            for one in json.loads(results.read_text())["measured"]:
+                self.add(one)
+
+    def add(self, one: Measured) -> None:
+        """Keep one more, on the disk at once."""
+        self.measured.append(one)
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a") as file:
+                file.write(json.dumps(one) + "\n")
+
+    def missing(self, wanted: Iterable[C], nodes: int, seed: int) -> list[C]:
+        """The cases that were not measured with so many nodes and this seed."""
+        made = [one for one in self.measured if (one["nodes"], one["seed"]) == (nodes, seed)]
+        return [case for case in wanted if not any(case._asdict().items() <= one.items() for one in made)]
+
+    def follow(self, command: Sequence[str], nodes: int, seed: int, console: Console) -> None:
+        """Run a command whose lines are measurements, in JSON; keep and show each as it comes. Raises SystemExit with
+        the command's status if that is not 0."""
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
+            assert guest.stdout
+            for line in guest.stdout:
+                self.add(json.loads(line) | {"nodes": nodes, "seed": seed})
+                console.print(line.rstrip(), highlight=False, soft_wrap=True)
+        if guest.returncode != 0:
+            raise SystemExit(guest.returncode)
+
+
+def write(stem: str, command: str, measured: Sequence[Mapping[str, Any]], report: Callable[[str], str]) -> None:
+    """Write what was measured by a command to results/STEM.json, and the report of it, given the commit, to STEM.md."""
+    describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
+    commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
+    kept = {"commit": commit, "command": command, "measured": measured}
+    (_REPO / f"results/{stem}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (_REPO / f"results/{stem}.md").write_text(report(commit))
