@@ -38,8 +38,8 @@ bench *OPTIONS: setup
 bench-netmon *OPTIONS: setup
     @.venv/bin/python -m tests.bench.netmon {{ OPTIONS }}
 
-# Run an experiment on a cluster of virtual machines: `waiting`, `periods`, `waiting-jobs`, `fit`, `ccs-modules`,
-# `ccs-share`, `ccs-hetero`, `monito`; or compare both sides: `kernel-and-simulator`; OPTIONS are the experiment's
+# Run an experiment on virtual machines: `waiting`, `periods`, `waiting-jobs`, `fit`, `ccs-modules`, `ccs-share`,
+# `ccs-hetero`, `monito`, `parpar`; or compare both sides: `kernel-and-simulator`; OPTIONS are the experiment's
 [no-exit-message]
 experiment NAME *OPTIONS: setup
     @.venv/bin/python -m tests.experiments.{{ replace(NAME, "-", "_") }} {{ OPTIONS }}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`just experiment parpar`: ParPar's figures 5 and 6 with real processes on real paging (ParPar §4.1, §4.2).
+
+The cases of parpar_plan.py are measured in one virtual machine (parpar_guest.py), whose time counts instructions: a run
+depends on its seed, which is that of the jobs' walks, and not on the host. What was measured is kept in
+build/experiments/ as it comes, so an experiment that was interrupted goes on where it was, and in a new checkout where
+results/ is.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tests.experiments.kept import Kept, write
+from tests.experiments.parpar_claims import CLAIMS, Results
+from tests.experiments.parpar_plan import MOST, SHORT, Case, cases
+from tests.experiments.parpar_report import markdown, plot, tables
+from tests.experiments.verdicts import judge
+
+__all__ = ["main"]
+
+_REPO: Final = Path(__file__).resolve().parents[2]
+_STEM: Final = "parpar-real"
+_TIMEOUT_S: Final = 14400
+_MACHINE: Final = ("--icount", "--cpus", "1", "--memory", "1024")
+
+
+def _measure(wanted: Sequence[Case], seed: int, kept: Kept, console: Console) -> None:
+    """Boot a machine and measure what is missing; each measurement is shown as it comes."""
+    missing = kept.missing(wanted, 1, seed)
+    if missing:
+        command = [str(_REPO / "vm/run"), *_MACHINE, "--timeout", str(_TIMEOUT_S), "--"]
+        command += ["python3", "-m", "tests.experiments.parpar_guest", str(seed), json.dumps(missing)]
+        kept.follow(command, 1, seed, console)
+
+
+def _show(results: Results, console: Console) -> None:
+    for title, headings, rows in tables(results):
+        shown = Table(*headings, title=title)
+        for row in rows:
+            shown.add_row(*row)
+        console.print(shown)
+    for verdict in judge(CLAIMS, results):
+        claim = verdict.claim
+        console.print(f"{claim.id}: {claim.says}: {verdict.verdict}: {verdict.measured}", highlight=False)
+
+
+def _direction(results: Results) -> bool:
+    """Whether the short form has what the paper has: a limit saves time, and four jobs at once do not page."""
+    fits, over, none = (results.seconds(*case[1:]) for case in SHORT)
+    return fits < over < none
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 1 << 20), metavar="N",
+              help="Of the walks of the first run's jobs; the next run has the next.")
+@click.option("--jobs", default=MOST, show_default=True, type=click.IntRange(10, MOST), metavar="N",
+              help="Of F. 6, and the most of F. 5.")
+@click.option("--tell", is_flag=True, help="Measure nothing: tell what the measurements made so far say.")
+@click.option("--fresh", is_flag=True, help="Forget what was measured before.")
+@click.option("--short", is_flag=True,
+              help="Eight jobs at θ=1 under three limits; status 1 if more memory given away is not slower. Nothing is "
+              "kept.")
+@click.option("--keep", is_flag=True, help="Write tables, plot, verdicts and measurements to results/.")
+def main(repeat: int, seed: int, jobs: int, tell: bool, fresh: bool, short: bool, keep: bool) -> None:
+    """Run ParPar's jobs, all there at once, under limits of memory, on a virtual machine with one CPU."""
+    console = Console(width=None if sys.stdout.isatty() else 240)
+    path = _REPO / f"build/experiments/{_STEM}.jsonl"
+    if fresh:
+        path.unlink(missing_ok=True)
+    kept = Kept(None) if short else Kept(path, None if fresh else _REPO / f"results/{_STEM}.json")
+    if not tell:
+        subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
+        for each in range(seed, seed + (1 if short else repeat)):
+            _measure(SHORT if short else cases(jobs), each, kept, console)
+    results = Results(one for one in kept.measured if seed <= one["seed"] < seed + repeat and one["jobs"] <= jobs)
+    if short:
+        raise SystemExit(not _direction(results))
+    _show(results, console)
+    if keep:
+        options = [f"--repeat {repeat}"] * (repeat != 1) + [f"--seed {seed}"] * (seed != 1)
+        options += [f"--jobs {jobs}"] * (jobs != MOST)
+        command = " ".join(["just experiment parpar", *options, "--keep"])
+        write(_STEM, command, results.measured, partial(markdown, results, command, f"{_STEM}.png"))
+        plot(results, _REPO / f"results/{_STEM}.png")
+
+
+if __name__ == "__main__":
+    main()
