@@ -92,7 +92,8 @@ def main(repeat: int, seed: int, jobs: int, tell: bool, fresh: bool, short: bool
         options = [f"--repeat {repeat}"] * (repeat != 1) + [f"--seed {seed}"] * (seed != 1)
         options += [f"--jobs {jobs}"] * (jobs != MOST)
         command = " ".join(["just experiment parpar", *options, "--keep"])
-        write(_STEM, command, results.measured, partial(markdown, results, command, f"{_STEM}.png"))
+        left = len({case for each in range(seed, seed + repeat) for case in kept.missing(cases(jobs), 1, each)})
+        write(_STEM, command, results.measured, partial(markdown, results, command, f"{_STEM}.png", left))
         plot(results, _REPO / f"results/{_STEM}.png")
 
 

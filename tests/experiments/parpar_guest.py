@@ -159,7 +159,6 @@ class Node:
             "slots": gangs.slots,
             "beside": [job.beside for job in jobs],
             "need_mb": round(max(job.need for job in jobs) / _MB, 3),
-            "peak_mb": round(max(one.ru_maxrss for one in used) / 1024, 3),
             "killed": events["oom_kill"],
         }
 

@@ -105,6 +105,7 @@ _SCALES: Final = (
     ("swap", "a SCSI disk", f"null_blk, one request at a time, {FAULT_MS} ms each, no read-ahead"),
     ("a job", "static array of 10 MB, max a multiple of 100,000 accesses",
      f"the same, max = {ACCESSES:,}, F. 4 corrected as B-PP-1 says"),
+    ("an access, a fault", "2.5 µs and 10 ms, as the simulator estimates", f"about 0.5 µs and {FAULT_MS} ms"),
     ("gangs", "masterd and noded; slots of unknown length", f"one row for each job, slots of {SLOT_MS} ms, by SIGSTOP "
      "and SIGCONT"),
     ("estimate", "previous runs, else the executable's static size", "the static size, by ctl/kernel/elf.py"),

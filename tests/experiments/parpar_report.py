@@ -58,11 +58,13 @@ def _cell(results: Results, name: str, jobs: int, theta: float, c: float) -> str
     return f"{value:,.0f}" if name == "faults" else f"{value:,.2f}"
 
 
-def markdown(results: Results, command: str, picture: str, commit: str) -> str:
-    """The whole report as a file of results/; `picture`: the plot's file there."""
+def markdown(results: Results, command: str, picture: str, left: int, commit: str) -> str:
+    """The whole report as a file of results/; `picture`: the plot's file there; `left`: cases not measured."""
     seeds = len({one["seed"] for one in results.measured})
     runs = f"medians of {seeds} seeds" if seeds > 1 else "one seed"
     what = f"`{command}` at {commit}: one guest in instruction-counted time, {runs}."
+    if left:
+        what += f" {left} of its cases were not measured; F. 6 is of {results.most} jobs."
     parts = ["# ParPar's figures 5 and 6 on real paging", what, f"![Time by jobs and by locality]({picture})"]
     found = tables(results)
     with contextlib.suppress(Missing):
