@@ -1,29 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Monito's claims that need real nodes, with the tolerances of spec.md C.4, which were set before measuring.
-
-A verdict is "reproduced", "not reproduced", "not measured" with what is missing, or "not applicable" with the reason.
-"""
+"""Monito's claims that need real nodes, with the tolerances of spec.md C.4, which were set before measuring."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.experiments import claims
+from tests.experiments.claims import Claim, Found, Missing, Verdict
 from tests.experiments.monito_plan import MODES
 
-__all__ = ["CLAIMS", "Claim", "Missing", "Results", "Verdict", "judge"]
+__all__ = ["CLAIMS", "Results", "judge"]
 
 _ALIKE: Final = 0.2  # "about the same": within so much of the larger
 _SMALL: Final = 10.0  # percent: a slowdown that is scarcely one
-
-Found = tuple[bool, str]
-"""Whether a claim holds, and the numbers."""
-
-
-class Missing(Exception):
-    """A measurement that is needed was not made."""
 
 
 class Results:
@@ -98,39 +89,9 @@ class Results:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A row: the paper's claim, when it holds, and the test; None: it is not applicable, and `holds_if` says why."""
-
-    id: str
-    says: str
-    holds_if: str
-    test: Callable[[Results], Found] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The finding."""
-
-    claim: Claim
-    verdict: str
-    measured: str
-
-
 def judge(results: Results) -> list[Verdict]:
     """The verdict on each claim."""
-    verdicts = []
-    for claim in CLAIMS:
-        if claim.test is None:
-            verdicts.append(Verdict(claim, "not applicable", f"because {claim.holds_if}"))
-            continue
-        try:
-            holds, numbers = claim.test(results)
-        except Missing as missing:
-            verdicts.append(Verdict(claim, "not measured", str(missing)))
-            continue
-        verdicts.append(Verdict(claim, "reproduced" if holds else "not reproduced", numbers))
-    return verdicts
+    return claims.judge(CLAIMS, results)
 
 
 def _by_load(results: Results, program: str, modes: Iterable[str]) -> str:
@@ -270,7 +231,7 @@ def _tells_of_itself(results: Results) -> Found:
     return all(run["report"]["samples"] > 0 for run in runs), numbers
 
 
-CLAIMS: Final = (
+CLAIMS: Final[tuple[Claim[Results], ...]] = (
     Claim("MO-1", "PRIO is best for sintree", "the shortest time beside each load", _prio_first),
     Claim("MO-2", "EXPLICIT is worst without local tasks", "the longest time, load 0", _explicit_last),
     Claim("MO-3", "EXPLICIT scarcely degrades with local load", "< 1.2 times", _explicit_steady),

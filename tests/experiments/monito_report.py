@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from tests.experiments.monito_claims import Missing, Results, judge
+from tests.experiments.claims import Missing
+from tests.experiments.monito_claims import Results, judge
 from tests.experiments.monito_plan import MODES, OURS, PROGRAMS, SCALES
 from tests.experiments.waiting import markdown as table_of
 
@@ -86,12 +87,7 @@ def markdown(results: Results, command: str, commit: str) -> str:
     for title, headings, rows in tables(results):
         parts += [f"## {title}", table_of(rows, headings)]
     headings = ["claim", "the paper", "reproduced if", "measured", "verdict"]
-    found = [_row(verdict) for verdict in judge(results)]
+    found = [verdict.row() for verdict in judge(results)]
     parts += ["## Claims", "The others are the simulator's: [dcndc.md](dcndc.md).", table_of(found, headings)]
     parts += ["## What was scaled down", table_of(SCALES, ["", "the paper", "here"])]
     return "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _row(verdict: Any) -> Sequence[str]:
-    claim = verdict.claim
-    return [claim.id, claim.says, claim.holds_if if claim.test else "–", verdict.measured, verdict.verdict]
