@@ -69,22 +69,25 @@ sys.stdin.readline()
 
 
 class Disk:
-    """The device of swap."""
+    """The device of swap: it serves `depth` requests at once, each in `latency_ms` of guest time."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, latency_ms: float = LATENCY_MS, size_mb: int = 256, filled: bool = False) -> None:
+        """`filled`: it takes its memory now, not as pages come, which matters where the memory in use is counted."""
         subprocess.run("swapoff -a; modprobe null_blk nr_devices=0", shell=True, check=True)
         subprocess.run("mount -t configfs none /sys/kernel/config", shell=True, check=False, stderr=subprocess.DEVNULL)
         settings = Path("/sys/kernel/config/nullb/nullb7")
         settings.mkdir()
-        latency = {"irqmode": 2, "completion_nsec": LATENCY_MS * 1_000_000}
+        latency = {"irqmode": 2, "completion_nsec": round(latency_ms * 1_000_000)}
         queue = {"submit_queues": 1, "hw_queue_depth": depth}
-        for name, value in ({"size": 256, "blocksize": PAGE, "memory_backed": 1} | latency | queue).items():
+        for name, value in ({"size": size_mb, "blocksize": PAGE, "memory_backed": 1} | latency | queue).items():
             (settings / name).write_text(str(value))
         before = set(Path("/sys/block").iterdir())
         (settings / "power").write_text("1")
         (self.path,) = set(Path("/sys/block").iterdir()) - before
-        device = f"/dev/{self.path.name}"
-        subprocess.run(f"udevadm settle; mkswap {device} >/dev/null && swapon {device}", shell=True, check=True)
+        self.device = f"/dev/{self.path.name}"
+        fill = f"dd if=/dev/zero of={self.device} bs=1M count={size_mb} oflag=direct status=none;" if filled else ""
+        command = f"udevadm settle; {fill} mkswap {self.device} >/dev/null && swapon {self.device}"
+        subprocess.run(command, shell=True, check=True)
 
     def settle(self) -> None:
         """Wait until it serves nothing."""
