@@ -57,12 +57,15 @@ class Bench:
 
     def alone(self, case: Case) -> dict[str, Any]:
         """Each program with a node for itself: its dedicated lifetime."""
+        laps = [time.monotonic()]
         room = self._settle()
+        laps.append(lap("alone: settled", laps))
         jobs: list[dict[str, Any]] = []
         for first in range(0, len(plan.PROGRAMS), len(self._nodes)):
             some = plan.PROGRAMS[first : first + len(self._nodes)]
             coming = [plan.Arrival(0.0, node, program) for node, program in enumerate(some)]
             jobs += self._run(coming, plan.CONFIGS["none"], case, f"{len(jobs)}")["jobs"]
+        lap("run", laps)
         return {"jobs": {job["program"]: job for job in jobs}, **room}
 
     def measure(self, case: Case) -> dict[str, Any]:
