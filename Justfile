@@ -39,7 +39,8 @@ bench-netmon *OPTIONS: setup
     @.venv/bin/python -m tests.bench.netmon {{ OPTIONS }}
 
 # Run an experiment on virtual machines: `waiting`, `periods`, `waiting-jobs`, `fit`, `ccs-modules`, `ccs-share`,
-# `ccs-hetero`, `monito`, `parpar`; or compare both sides: `kernel-and-simulator`; OPTIONS are the experiment's
+# `ccs-hetero`, `monito`, `parpar`, `placement`; or compare both sides: `kernel-and-simulator`; OPTIONS are the
+# experiment's
 [no-exit-message]
 experiment NAME *OPTIONS: setup
     @.venv/bin/python -m tests.experiments.{{ replace(NAME, "-", "_") }} {{ OPTIONS }}

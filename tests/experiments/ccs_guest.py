@@ -28,10 +28,10 @@ from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, SlurmJob, together
 from tests.experiments.ccs_plan import Case, Workload
 
-__all__ = ["Node", "main"]
+__all__ = ["DEMO", "SOURCES", "Node", "lap", "main", "run"]
 
-_SOURCES: Final = Path(__file__).resolve().parents[1] / "progs"
-_DEMO: Final = Path(__file__).resolve().parents[2] / "ctl/demo/progs"
+SOURCES: Final = Path(__file__).resolve().parents[1] / "progs"
+DEMO: Final = Path(__file__).resolve().parents[2] / "ctl/demo/progs"
 _NODES: Final = ("node1", "node2")
 _ALONE_S: Final = 8.0  # a local user that is measured alone
 _ROUNDS: Final = 30  # of comparing clocks
@@ -160,11 +160,11 @@ class Bench:
     def __init__(self) -> None:
         began = [time.monotonic()]
         _compile()
-        began.append(_lap("compiled", began))
+        began.append(lap("compiled", began))
         self.nodes = [Node(name) for name in _NODES]
-        self.loops_per_ms = int(_run(str(plan.WORK / "local_user"), "calibrate"))
+        self.loops_per_ms = int(run(str(plan.WORK / "local_user"), "calibrate"))
         self._jobs: list[Job] = []
-        _lap("calibrated", began)
+        lap("calibrated", began)
         # What these jobs are, the seed of their order, and whether Slurm has them.
         self._wanted: tuple[tuple[str, float], int, bool] | None = None
 
@@ -210,9 +210,9 @@ class Bench:
                     self._jobs[-1].wait_ready()
             for job in self._jobs:
                 job.wait_ready()
-            laps.append(_lap("jobs", laps))
+            laps.append(lap("jobs", laps))
         self.prepare(workload, config)
-        _lap("scheduler", laps)
+        lap("scheduler", laps)
         return self._jobs
 
     def dismiss(self) -> None:
@@ -231,16 +231,16 @@ class Bench:
         workload, config = plan.EXPERIMENTS[case.experiment].workload(case.workload), plan.CONFIGS[case.config]
         laps = [time.monotonic()]
         jobs = self._crew(workload, config, case.seed)
-        laps.append(_lap(f"{case.workload}, {case.config}: jobs at their gates", laps))
+        laps.append(lap(f"{case.workload}, {case.config}: jobs at their gates", laps))
         self.both("brake", *({"part": 1 - weight} for weight in workload.weights))
         self.both("push_out")
         for job in jobs:
             job.stir()
         available = self.both("settle", *({"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms))
-        laps.append(_lap("the memory is as it should be", laps))
+        laps.append(lap("the memory is as it should be", laps))
         users = Users(self.nodes, workload, case.seed, self.loops_per_ms)
         found = self._watched(jobs, workload.mpl, users, case.limit_s)
-        laps.append(_lap("run", laps))
+        laps.append(lap("run", laps))
         if config.gang or not all(job.ended for job in jobs):
             self.dismiss()
         for job in jobs:
@@ -331,7 +331,7 @@ class Bench:
         return {"jobs": jobs, "locals": users}
 
 
-def _lap(what: str, laps: Sequence[float]) -> float:
+def lap(what: str, laps: Sequence[float]) -> float:
     """Report a stage, and the time since the last stage; returns now."""
     now = time.monotonic()
     print(f"{what}: {now - laps[-1]:.1f} s", file=sys.stderr, flush=True)
@@ -357,14 +357,15 @@ def _compile() -> None:
     config.parent.mkdir(mode=0o700, exist_ok=True)
     config.write_text("Host node*\n  ControlMaster auto\n  ControlPath /run/ssh-%C\n  ControlPersist yes\n")
     for kernel in plan.KERNELS:
-        _run("mpicc.mpich", "-O2", "-o", str(plan.WORK / kernel), str(_SOURCES / f"nas/{kernel}.c"))
-    programs = [_SOURCES / f"{name}.c" for name in ("local_user", "run_samples", "brake")]
-    for source in (*programs, _DEMO / "hold_memory.c"):
-        _run("gcc", "-O2", "-o", str(plan.WORK / source.stem), str(source))
-    _run("scp", "-O", "-q", "-r", str(plan.WORK), f"node2:{plan.WORK.parent}")
+        run("mpicc.mpich", "-O2", "-o", str(plan.WORK / kernel), str(SOURCES / f"nas/{kernel}.c"))
+    programs = [SOURCES / f"{name}.c" for name in ("local_user", "run_samples", "brake")]
+    for source in (*programs, DEMO / "hold_memory.c"):
+        run("gcc", "-O2", "-o", str(plan.WORK / source.stem), str(source))
+    run("scp", "-O", "-q", "-r", str(plan.WORK), f"node2:{plan.WORK.parent}")
 
 
-def _run(*command: str) -> str:
+def run(*command: str) -> str:
+    """Run a program and return its output. Raises SystemExit with its errors if it fails."""
     done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr[-2000:]}")

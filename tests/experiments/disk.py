@@ -16,8 +16,11 @@ _PAGE: Final = 4096
 class Disk:
     """The device of swap."""
 
-    def __init__(self, depth: int, latency_ms: float = 2, mb: int = 256) -> None:
-        """`depth`: requests that it serves at once, each in `latency_ms`. What is written to it takes memory."""
+    def __init__(self, depth: int, latency_ms: float = 2, mb: int = 256, filled: bool = False) -> None:
+        """`depth`: requests that it serves at once, each in `latency_ms`. What is written to it takes memory.
+
+        filled: it takes that memory now, not as pages come, which matters where the memory in use is counted.
+        """
         subprocess.run("swapoff -a; modprobe null_blk nr_devices=0", shell=True, check=True)
         subprocess.run("mount -t configfs none /sys/kernel/config", shell=True, check=False, stderr=subprocess.DEVNULL)
         settings = Path("/sys/kernel/config/nullb/nullb7")
@@ -29,8 +32,10 @@ class Disk:
         before = set(Path("/sys/block").iterdir())
         (settings / "power").write_text("1")
         (self.path,) = set(Path("/sys/block").iterdir()) - before
-        device = f"/dev/{self.path.name}"
-        subprocess.run(f"udevadm settle; mkswap {device} >/dev/null && swapon {device}", shell=True, check=True)
+        self.device = f"/dev/{self.path.name}"
+        fill = f"dd if=/dev/zero of={self.device} bs=1M count={mb} oflag=direct status=none;" if filled else ""
+        command = f"udevadm settle; {fill} mkswap {self.device} >/dev/null && swapon {self.device}"
+        subprocess.run(command, shell=True, check=True)
 
     def settle(self) -> None:
         """Wait until it serves nothing."""

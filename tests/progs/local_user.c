@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../ctl/demo/progs/common.h"
+#include "compute.h"
 
 #define INTERACTIONS 4
 #define MAX_LATENCIES (1 << 16)
@@ -35,21 +35,6 @@ static void compute(long loops)
 {
 	for (volatile long i = 0; i < loops; i++)
 		;
-}
-
-static long loops_per_ms(void)
-{
-	long long best = -1;
-
-	for (int run = 0; run < 20; run++) {
-		long long began = now_ns(CLOCK_THREAD_CPUTIME_ID), took;
-
-		compute(200000);
-		took = now_ns(CLOCK_THREAD_CPUTIME_ID) - began;
-		if (best < 0 || took < best)
-			best = took;
-	}
-	return 200000 * 1000000LL / (best ? best : 1);
 }
 
 /* Start the program that answers; returns the descriptors to ask and to be answered by. */
@@ -135,7 +120,7 @@ int main(int argc, char **argv)
 	char *memory;
 
 	if (argc == 2 && strcmp(argv[1], "calibrate") == 0)
-		return printf("%ld\n", loops_per_ms()) < 0;
+		return printf("%ld\n", loops_per_ms(compute, 200000)) < 0;
 	if (argc != 9) {
 		fprintf(stderr, "usage: local_user PERIOD-MS LOOPS KB PAGES CYCLES HOST SENT RECEIVED\n");
 		return 2;
