@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ctl.percentile import percentile
 from ctl.policy import MODULES, POLICIES
@@ -28,7 +28,7 @@ from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, SlurmJob, together
 from tests.experiments.ccs_plan import Case, Workload
 
-__all__ = ["DEMO", "SOURCES", "Node", "lap", "main", "run"]
+__all__ = ["DEMO", "SOURCES", "Node", "lap", "main", "report", "run"]
 
 SOURCES: Final = Path(__file__).resolve().parents[1] / "progs"
 DEMO: Final = Path(__file__).resolve().parents[2] / "ctl/demo/progs"
@@ -372,13 +372,24 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def main(argv: list[str]) -> int:
-    """Measure all cases."""
-    bench = Bench()
-    for case in [Case(**each) for each in json.loads(argv[0])]:
+class _Measures(Protocol):
+    """What measures cases."""
+
+    def alone(self, case: Case) -> dict[str, Any]: ...
+    def measure(self, case: Case) -> dict[str, Any]: ...
+
+
+def report(bench: _Measures, cases: str) -> None:
+    """Measure the cases, a list in JSON, and print a line of JSON for each."""
+    for case in [Case(**each) for each in json.loads(cases)]:
         measured = bench.alone(case) if case.config == "alone" else bench.measure(case)
         named = {name: getattr(case, name) for name in case.__dataclass_fields__}
         print(json.dumps({**named, "commit": os.environ.get("COSCHED_COMMIT", "unknown"), **measured}), flush=True)
+
+
+def main(argv: list[str]) -> int:
+    """Measure all cases."""
+    report(Bench(), argv[0])
     return 0
 
 

@@ -18,14 +18,13 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from tests.experiments import clusters
 from tests.experiments.kept import Kept, write
 from tests.experiments.monito_claims import CLAIMS, Results
 from tests.experiments.monito_plan import Case, cases
 from tests.experiments.monito_report import markdown, tables
-from tests.experiments.verdicts import judge
+from tests.experiments.verdicts import judge, show
 
 __all__ = ["main"]
 
@@ -42,17 +41,6 @@ def _measure(wanted: Iterable[Case], nodes: int, seed: int, kept: Kept, console:
     command += ["--timeout", str(_TIMEOUT_S), *clusters.lockstep(True, seed), "--"]
     command += ["python3", "-m", "tests.experiments.monito_guest", str(nodes), json.dumps(missing)]
     kept.follow(command, nodes, seed, console)
-
-
-def _show(results: Results, console: Console) -> None:
-    for title, headings, rows in tables(results):
-        shown = Table(*headings, title=title)
-        for row in rows:
-            shown.add_row(*row)
-        console.print(shown)
-    for verdict in judge(CLAIMS, results):
-        claim = verdict.claim
-        console.print(f"{claim.id}: {claim.says}: {verdict.verdict}: {verdict.measured}", highlight=False)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -87,7 +75,7 @@ def main(nodes: int, repeat: int, seed: int, tell: bool, fresh: bool, short: boo
         for each in range(seed, seed + (1 if short else repeat)):
             _measure(_SHORT if short else cases(), nodes, each, kept, console)
     results = Results(one for one in kept.measured if one["nodes"] == nodes and seed <= one["seed"] < seed + repeat)
-    _show(results, console)
+    show(tables(results), judge(CLAIMS, results), console)
     if keep and not short:
         options = [f"--nodes {nodes}"] * (nodes != 2) + [f"--repeat {repeat}"] * (repeat != 1)
         command = " ".join(["just experiment monito", *options, *[f"--seed {seed}"] * (seed != 1), "--keep"])

@@ -19,13 +19,12 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from tests.experiments.kept import Kept, write
 from tests.experiments.parpar_claims import CLAIMS, Results
 from tests.experiments.parpar_plan import MOST, SHORT, Case, cases
 from tests.experiments.parpar_report import markdown, plot, tables
-from tests.experiments.verdicts import judge
+from tests.experiments.verdicts import judge, show
 
 __all__ = ["main"]
 
@@ -42,17 +41,6 @@ def _measure(wanted: Sequence[Case], seed: int, kept: Kept, console: Console) ->
         command = [str(_REPO / "vm/run"), *_MACHINE, "--timeout", str(_TIMEOUT_S), "--"]
         command += ["python3", "-m", "tests.experiments.parpar_guest", str(seed), json.dumps(missing)]
         kept.follow(command, 1, seed, console)
-
-
-def _show(results: Results, console: Console) -> None:
-    for title, headings, rows in tables(results):
-        shown = Table(*headings, title=title)
-        for row in rows:
-            shown.add_row(*row)
-        console.print(shown)
-    for verdict in judge(CLAIMS, results):
-        claim = verdict.claim
-        console.print(f"{claim.id}: {claim.says}: {verdict.verdict}: {verdict.measured}", highlight=False)
 
 
 def _direction(results: Results) -> bool:
@@ -87,7 +75,7 @@ def main(repeat: int, seed: int, jobs: int, tell: bool, fresh: bool, short: bool
     results = Results(one for one in kept.measured if seed <= one["seed"] < seed + repeat and one["jobs"] <= jobs)
     if short:
         raise SystemExit(not _direction(results))
-    _show(results, console)
+    show(tables(results), judge(CLAIMS, results), console)
     if keep:
         options = [f"--repeat {repeat}"] * (repeat != 1) + [f"--seed {seed}"] * (seed != 1)
         options += [f"--jobs {jobs}"] * (jobs != MOST)

@@ -19,7 +19,6 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from tests.experiments import clusters
 from tests.experiments import placement_report as report
@@ -27,7 +26,7 @@ from tests.experiments.ccs import Kept
 from tests.experiments.ccs_plan import Case
 from tests.experiments.placement_claims import CLAIMS, Results
 from tests.experiments.placement_plan import CONFIGS
-from tests.experiments.verdicts import judge
+from tests.experiments.verdicts import judge, show
 
 __all__ = ["main", "plan"]
 
@@ -65,17 +64,6 @@ def _measure(cases: Sequence[Case], nodes: int, kept: Kept, console: Console) ->
             began = time.monotonic()
     if guest.returncode != 0:
         raise SystemExit(guest.returncode)
-
-
-def _show(results: Results, console: Console) -> None:
-    headings, rows = report.table(results)
-    shown = Table(*headings)
-    for row in rows:
-        shown.add_row(*row)
-    console.print(shown)
-    for verdict in judge(CLAIMS, results):
-        claim = verdict.claim
-        console.print(f"{claim.id}: {claim.says}: {verdict.verdict}: {verdict.measured}", highlight=False)
 
 
 def _keep(results: Results, nodes: int, command: str, stem: str) -> None:
@@ -127,7 +115,7 @@ def main(nodes: int, repeat: int, seed: int, only: str, tell: bool, fresh: bool,
     for each in () if tell else seeds:
         _measure(plan(nodes, each, names or tuple(CONFIGS)), nodes, kept, console)
     results = Results(run for run in kept.runs if run["seed"] in seeds)
-    _show(results, console)
+    show([("LoadShare's placement", *report.table(results))], judge(CLAIMS, results), console)
     if keep:
         options = [f"--nodes {nodes}"] * (nodes != 4) + [f"--repeat {repeat}"] * (repeat != 2)
         command = " ".join(["just experiment placement", *options, *[f"--seed {seed}"] * (seed != 1), "--keep"])

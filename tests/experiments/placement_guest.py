@@ -8,8 +8,6 @@ tells its agent as it begins. A job comes at its time to its node, whose agent i
 
 from __future__ import annotations
 
-import json
-import os
 import selectors
 import sys
 import time
@@ -18,7 +16,7 @@ from typing import Any, Final
 
 from tests.experiments import ccs_plan
 from tests.experiments import placement_plan as plan
-from tests.experiments.ccs_guest import DEMO, SOURCES, Node, lap, run
+from tests.experiments.ccs_guest import DEMO, SOURCES, Node, lap, report, run
 from tests.experiments.ccs_plan import Case
 
 __all__ = ["main"]
@@ -147,11 +145,7 @@ def _compile(names: Sequence[str]) -> None:
 
 def main(argv: list[str]) -> int:
     """Measure all cases."""
-    bench = Bench(int(argv[0]))
-    for case in [Case(**each) for each in json.loads(argv[1])]:
-        measured = bench.alone(case) if case.config == "alone" else bench.measure(case)
-        named = {name: getattr(case, name) for name in case.__dataclass_fields__}
-        print(json.dumps({**named, "commit": os.environ.get("COSCHED_COMMIT", "unknown"), **measured}), flush=True)
+    report(Bench(int(argv[0])), argv[1])
     return 0
 
 

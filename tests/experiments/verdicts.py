@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["HEADINGS", "Claim", "Found", "Missing", "Verdict", "judge", "row"]
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["HEADINGS", "Claim", "Found", "Missing", "Verdict", "judge", "row", "show"]
 
 HEADINGS: Final = ("claim", "the paper", "reproduced if", "measured", "verdict")
 """Of a table of row()."""
@@ -65,3 +68,17 @@ def row(verdict: Verdict) -> Sequence[str]:
     """A verdict as a row of a table."""
     claim = verdict.claim
     return [claim.id, claim.says, claim.holds_if if claim.test else "–", verdict.measured, verdict.verdict]
+
+
+def show(
+    tables: Iterable[tuple[str, Sequence[str], Iterable[Sequence[str]]]], verdicts: Iterable[Verdict], console: Console
+) -> None:
+    """Print tables, of which each has a title, headings and rows, and the verdicts, each on a line."""
+    for title, headings, rows in tables:
+        shown = Table(*headings, title=title)
+        for cells in rows:
+            shown.add_row(*cells)
+        console.print(shown)
+    for verdict in verdicts:
+        claim = verdict.claim
+        console.print(f"{claim.id}: {claim.says}: {verdict.verdict}: {verdict.measured}", highlight=False)
