@@ -97,7 +97,8 @@ def _limit_less(results: Results) -> Found:
     texts, holds = [], []
     for c in FIGURE_5:
         for theta in _ENDS if c != NO_LIMIT else ():
-            points = [jobs for jobs in results.jobs(theta, c) if jobs > _ADMITTED[c]]
+            both = set(results.jobs(theta, c)).intersection(results.jobs(theta, NO_LIMIT))
+            points = sorted(jobs for jobs in both if jobs > _ADMITTED[c])
             if not points:
                 raise Missing(f"no overload at {_name(theta, c)}")
             times = {jobs: (results.seconds(jobs, theta, c), results.seconds(jobs, theta, NO_LIMIT)) for jobs in points}

@@ -80,6 +80,13 @@ def test_a_claim_without_its_runs_is_not_measured() -> None:
     }  # fmt: skip
 
 
+def test_a_number_of_jobs_that_not_all_limits_have_had_is_not_compared() -> None:
+    lost = Case("static", 41, 2.0, NO_LIMIT)
+    left = [one for one in measured({Case("static", 41, 2.0, 1.0): {"seconds": 999.0}})
+            if (one["jobs"], one["theta"], one["c"]) != lost[1:]]  # fmt: skip
+    assert verdicts(left)["PP-8"] == "reproduced"
+
+
 def test_medians_are_over_seeds() -> None:
     other = [one | {"seed": seed, "seconds": 9.0} for one in measured() for seed in (2, 3)]
     assert Results(measured() + other).seconds(32, 1.0, 1.5) == 9.0
