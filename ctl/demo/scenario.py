@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 __all__ = ["EEVDF", "FREEZER", "PEERS", "SCENARIOS", "STATIC", "Job", "LocalTask", "Scenario"]
 
@@ -78,7 +78,7 @@ class Scenario:
     @classmethod
     def from_json(cls, text: str) -> Scenario:
         """The scenario that `to_json` wrote; raises ValueError or TypeError for anything else."""
-        values: dict[str, Any] = json.loads(text)
+        values = json.loads(text)
         values["jobs"] = {name: Job(**job) for name, job in values["jobs"].items()}
         values["local"] = LocalTask(**values["local"])
         return cls(**values)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ctl.demo import report
 from ctl.demo.progress import Progress, describe
-from ctl.demo.scenario import Scenario
+from ctl.demo.scenario import SCENARIOS, Scenario
 
 
 def measurement(
@@ -175,6 +175,13 @@ def test_scenario_travels_as_one_line() -> None:
     text = Scenario().to_json()
     assert "\n" not in text
     assert Scenario.from_json(text) == Scenario()
+
+
+@pytest.mark.parametrize(("name", "brings"), [("two", "one page"), ("read-ahead", "8 pages")])
+def test_the_table_tells_what_a_fault_brings(name: str, brings: str) -> None:
+    scenario = SCENARIOS[name]
+    assert Scenario.from_json(scenario.to_json()) == scenario
+    assert f"a fault brings {brings}" in report._caption({"eevdf": [{}]}, scenario)
 
 
 def test_scenario_is_the_papers_example() -> None:
