@@ -39,6 +39,14 @@ class Kept:
             for one in json.loads(results.read_text())["measured"]:
                 self.add(one)
 
+    @classmethod
+    def of(cls, stem: str, fresh: bool, short: bool) -> Kept:
+        """Those of results/STEM. fresh: what was measured before is forgotten; short: nothing is kept."""
+        path = _REPO / f"build/experiments/{stem}.jsonl"
+        if fresh:
+            path.unlink(missing_ok=True)
+        return cls(None) if short else cls(path, None if fresh else _REPO / f"results/{stem}.json")
+
     def add(self, one: Measured) -> None:
         """Keep one more, on the disk at once."""
         self.measured.append(one)

@@ -66,10 +66,7 @@ def main(nodes: int, repeat: int, seed: int, tell: bool, fresh: bool, short: boo
     """Measure the techniques and the monitor of Monito on virtual machines with one CPU each."""
     console = Console(width=None if sys.stdout.isatty() else 240)
     stem = "monito" if nodes == 2 else f"monito-{nodes}"
-    path = _REPO / f"build/experiments/{stem}.jsonl"
-    if fresh:
-        path.unlink(missing_ok=True)
-    kept = Kept(None) if short else Kept(path, None if fresh else _REPO / f"results/{stem}.json")
+    kept = Kept.of(stem, fresh, short)
     if not tell:
         subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
         for each in range(seed, seed + (1 if short else repeat)):

@@ -64,10 +64,7 @@ def _direction(results: Results) -> bool:
 def main(repeat: int, seed: int, jobs: int, tell: bool, fresh: bool, short: bool, keep: bool) -> None:
     """Run ParPar's jobs, all there at once, under limits of memory, on a virtual machine with one CPU."""
     console = Console(width=None if sys.stdout.isatty() else 240)
-    path = _REPO / f"build/experiments/{_STEM}.jsonl"
-    if fresh:
-        path.unlink(missing_ok=True)
-    kept = Kept(None) if short else Kept(path, None if fresh else _REPO / f"results/{_STEM}.json")
+    kept = Kept.of(_STEM, fresh, short)
     if not tell:
         subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
         for each in range(seed, seed + (1 if short else repeat)):
