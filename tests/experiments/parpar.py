@@ -43,10 +43,13 @@ def _measure(wanted: Sequence[Case], seed: int, kept: Kept, console: Console) ->
         kept.follow(command, 1, seed, console)
 
 
-def _direction(results: Results) -> bool:
-    """Whether the short form has what the paper has: a limit saves time, and four jobs at once do not page."""
-    fits, over, none = (results.seconds(*case[1:]) for case in SHORT)
-    return fits < over < none
+def _check_short(results: Results, console: Console) -> None:
+    """Status 1 if a limit saves no time."""
+    limited, unlimited = (results.seconds(*case[1:]) for case in SHORT)
+    well = limited < unlimited
+    told = f"eight jobs end after {limited:.2f} s with C=0.8 and {unlimited:.2f} s without a limit"
+    console.print(f"{told}: {'as it should be' if well else 'worse'}", highlight=False)
+    raise SystemExit(not well)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -58,8 +61,7 @@ def _direction(results: Results) -> bool:
 @click.option("--tell", is_flag=True, help="Measure nothing: tell what the measurements made so far say.")
 @click.option("--fresh", is_flag=True, help="Forget what was measured before.")
 @click.option("--short", is_flag=True,
-              help="Eight jobs at θ=1 under three limits; status 1 if more memory given away is not slower. Nothing is "
-              "kept.")
+              help="Eight jobs at θ=1 with a limit and without; status 1 if it saves no time. Nothing is kept.")
 @click.option("--keep", is_flag=True, help="Write tables, plot, verdicts and measurements to results/.")
 def main(repeat: int, seed: int, jobs: int, tell: bool, fresh: bool, short: bool, keep: bool) -> None:
     """Run ParPar's jobs, all there at once, under limits of memory, on a virtual machine with one CPU."""
@@ -71,7 +73,7 @@ def main(repeat: int, seed: int, jobs: int, tell: bool, fresh: bool, short: bool
             _measure(SHORT if short else cases(jobs), each, kept, console)
     results = Results(one for one in kept.measured if seed <= one["seed"] < seed + repeat and one["jobs"] <= jobs)
     if short:
-        raise SystemExit(not _direction(results))
+        _check_short(results, console)
     show(tables(results), judge(CLAIMS, results), console)
     if keep:
         options = [f"--repeat {repeat}"] * (repeat != 1) + [f"--seed {seed}"] * (seed != 1)

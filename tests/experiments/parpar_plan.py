@@ -54,8 +54,8 @@ class Case(NamedTuple):
     c: float
 
 
-SHORT: Final = [Case("static", 8, 1.0, c) for c in (0.8, 1.5, NO_LIMIT)]
-"""Shows the direction: twice as many jobs as fit."""
+SHORT: Final = [Case("static", 8, 1.0, c) for c in (0.8, NO_LIMIT)]
+"""Shows the direction: twice as many jobs as fit. C = 1.5 would admit all eight, too."""
 
 
 def limit_name(c: float) -> str:

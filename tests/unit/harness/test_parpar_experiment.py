@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ctl.kernel.elf import static_size
+from tests.experiments.parpar import _check_short
 from tests.experiments.parpar_claims import CLAIMS, Results
 from tests.experiments.parpar_guest import Gangs, Job
 from tests.experiments.parpar_model import modelled
@@ -97,6 +99,15 @@ def test_the_cases_are_different_and_have_those_of_the_figures() -> None:
     assert len(set(found)) == len(found)
     assert {jobs for _, jobs, theta, c in found if (theta, c) == (1.0, NO_LIMIT)} == {5, 14, 23, 32, 41, 50}
     assert all(case.kind == "static" for case in SHORT)
+
+
+@pytest.mark.parametrize(("unlimited", "status"), [(3.0, 0), (0.4, 1)])
+def test_the_short_form_wants_a_limit_to_save_time(unlimited: float, status: int) -> None:
+    limits = {0.8: 0.5, NO_LIMIT: unlimited}
+    results = Results(case._asdict() | {"nodes": 1, "seed": 1, "seconds": limits[case.c]} for case in SHORT)
+    with pytest.raises(SystemExit) as ended:
+        _check_short(results, Console())
+    assert int(bool(ended.value.code)) == status
 
 
 def test_the_model_has_the_experiments_jobs() -> None:
