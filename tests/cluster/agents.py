@@ -135,7 +135,7 @@ def main() -> int:
         peer()
         return 0
     for node in ("node1", "node2"):
-        load = f"ctl load --policy {options.policy} --set local_idle_s={_IDLE:g}"
+        load = f"ctl load --wait --policy {options.policy} --set local_idle_s={_IDLE:g}"
         subprocess.run(["ssh", node, load], check=True)
     time.sleep(_BOTH)
     measured = measure(options.events, options.hog, options.one_clock)

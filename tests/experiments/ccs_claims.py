@@ -175,12 +175,12 @@ GOALS: Final = (
 )
 
 
-def _fit_soon(results: Results) -> Found:
-    to_eevdf = results.times("overload", "fit", "eevdf", "completion")
-    configs = [one for one in results.configs("overload") if not one.startswith("fit")]
-    others = {one: results.value("overload", one, "completion") for one in configs}
+def _fit_soon(results: Results, workload: str = "overload") -> Found:
+    to_eevdf = results.times(workload, "fit", "eevdf", "completion")
+    configs = [one for one in results.configs(workload) if not one.startswith("fit")]
+    others = {one: results.value(workload, one, "completion") for one in configs}
     best = min(others, key=others.__getitem__)
-    to_best = results.times("overload", "fit", best, "completion")
+    to_best = results.times(workload, "fit", best, "completion")
     return f"{to_eevdf}× EEVDF's, {to_best}× that of {best}", to_eevdf.value <= 0.45 and to_best.value <= 0.8
 
 
@@ -194,9 +194,15 @@ def _fit_users(results: Results) -> Found:
     return _words(found), found["overload"].value <= 1.5 and found["fits"].value <= 1.3
 
 
-def _fit_latency(results: Results) -> Found:
-    found = results.times("overload", "fit", "eevdf", "p99_ms")
+def _fit_latency(results: Results, workload: str = "overload") -> Found:
+    found = results.times(workload, "fit", "eevdf", "p99_ms")
     return f"{found}×", found.value <= 1
+
+
+def _fit_read_ahead(results: Results) -> Found:
+    users = results.mean("read-ahead", "fit", "slowdown")
+    unfinished = results.mean("read-ahead", "fit", "unfinished")
+    return f"{users}; {unfinished} jobs not ended", users.value <= 1.5 and unfinished.value == 0
 
 
 def _fit_no_price(results: Results) -> Found:
@@ -210,6 +216,10 @@ _GOALS_OF_FIT: Final = (
     Claim("goal", "every job ends", "0", _fit_all_end),
     Claim("goal", "local users are hardly slowed", "overload ≤ 1.5, fits ≤ 1.3", _fit_users),
     Claim("goal", "under overload the p99 of a system call is EEVDF's at most", "≤ 1×", _fit_latency),
+    Claim("goal", "the same with Linux's read-ahead: sooner", "≤ 0.45× EEVDF's, ≤ 0.8× the best other's",
+          lambda results: _fit_soon(results, "read-ahead")),
+    Claim("goal", "users hardly slowed, every job ends", "≤ 1.5; 0", _fit_read_ahead),
+    Claim("goal", "p99 of a system call", "≤ 1× EEVDF's", lambda results: _fit_latency(results, "read-ahead")),
     Claim("goal", "where memory fits jobs are no slower than under EEVDF", "≤ 1×", _fit_no_price),
 )
 

@@ -236,7 +236,8 @@ class Bench:
         self.both("push_out")
         for job in jobs:
             job.stir()
-        available = self.both("settle", *({"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms))
+        sizes = [{"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms]
+        available = self.both("settle", *(size | {"page_cluster": workload.page_cluster} for size in sizes))
         laps.append(lap("the memory is as it should be", laps))
         users = Users(self.nodes, workload, case.seed, self.loops_per_ms)
         found = self._watched(jobs, workload.mpl, users, case.limit_s)
@@ -309,7 +310,7 @@ class Bench:
             job.wait_ready()
             if not jobs:
                 self.both("push_out")
-                self.both("settle", room_kb=plan.ROOM_MB * 1024)
+                self.both("settle", room_kb=plan.ROOM_MB * 1024, page_cluster=workload.page_cluster)
             began = time.monotonic()
             self.both("open_gate", name=job.jid)
             job.open()

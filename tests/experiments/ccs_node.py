@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node of an experiment: it carries out requests of ccs_guest.py, in lines of JSON on standard input and output.
 
-    {"op": "settle", "room_kb": 98304}      request: an operation and its arguments
+    {"op": "settle", "room_kb": 98304, "page_cluster": 0}   request: an operation and its arguments
     {"result": ...} or {"error": "..."}     its answer
     {"event": "local", "said": {...}}       at any time: the local user has gone
 
@@ -46,7 +46,8 @@ class Helper:
     """The operations; each public method is one."""
 
     def __init__(self) -> None:
-        self._room, self._room_kb = contextlib.ExitStack(), 0
+        self._room = contextlib.ExitStack()
+        self._asked: tuple[int, int] | None = None  # room_kb and page_cluster, while memory is held
         self._new_agent = False
         self._local: subprocess.Popen[bytes] | None = None
         self._sampler: subprocess.Popen[str] | None = None
@@ -91,23 +92,26 @@ class Helper:
         push_out()
         push_out()
 
-    def settle(self, room_kb: int) -> int:
-        """Leave so much memory; returns what is available then, KB. The memory held for the last run is used again."""
+    def settle(self, room_kb: int, page_cluster: int = 0) -> int:
+        """Leave so much memory, and have faults bring 2^page_cluster pages; returns what is available then, KB.
+
+        The memory held for the last run is used again.
+        """
         if self._new_agent:
             warm_agent()
             self._new_agent = False
-        if self._room_kb:
+        if self._asked is not None:
             find_locked()
-        if room_kb != self._room_kb or abs(meminfo("MemAvailable") - room_kb) > _ROOM_OFF * room_kb:
+        if (room_kb, page_cluster) != self._asked or abs(meminfo("MemAvailable") - room_kb) > _ROOM_OFF * room_kb:
             self.unsettle()
-            self._room.enter_context(settled(WORK / "hold_memory", room_kb))
-            self._room_kb = room_kb
+            self._room.enter_context(settled(WORK / "hold_memory", room_kb, page_cluster))
+            self._asked = room_kb, page_cluster
         return meminfo("MemAvailable")
 
     def unsettle(self) -> None:
         """Give the memory back."""
         self._room.close()
-        self._room_kb = 0
+        self._asked = None
 
     def open_gate(self, name: str) -> None:
         """Let a job begin."""

@@ -48,7 +48,8 @@ SCALES: Final = (
     ("nodes", "16 (8 in C(.15), C(.25) slower)", "2 virtual machines of 1 emulated CPU each"),
     ("memory M of a node", "512 MB", f"{ROOM_MB} MB, all else is held or locked; knob memory_mb"),
     ("paging device", "a disk", f"{PAGE_MS} ms for each page, many at once"),
-    ("read-ahead from swap", "Linux's own", "none: a fault brings one page (vm.page-cluster=0)"),
+    ("read-ahead from swap", "Linux's own",
+     "none: a fault brings one page (vm.page-cluster=0); in workload read-ahead Linux's own, 8 pages"),
     ("jobs", "48 of NAS classes A, B; Poisson", "6 of four kernels like IS, MG, CG, EP; the next starts when one ends"),
     ("tasks of a job", "4, 8 or 16", "2, one on each node"),
     ("MPL", "3", "3"),
@@ -115,6 +116,7 @@ class Workload:
     size: float = 1.0  # of the jobs' memory
     rooms: tuple[float, float] = (1.0, 1.0)  # of ROOM_MB, the nodes'
     weights: tuple[float, float] = (1.0, 1.0)  # W of the nodes
+    page_cluster: int = 0  # vm.page-cluster: a fault brings 2^page_cluster pages from swap
 
     @property
     def jobs(self) -> tuple[str, float]:
@@ -224,6 +226,7 @@ class Experiment:
 
 
 _FITS_AND_NOT: Final = (Workload("fits", users="shell"), Workload("overload", users="internet", size=2.0))
+_READ_AHEAD: Final = Workload("read-ahead", users="internet", size=2.0, page_cluster=3)  # as Linux has it
 EXPERIMENTS: Final = {
     each.name: each
     for each in (
@@ -237,7 +240,7 @@ EXPERIMENTS: Final = {
         Experiment(
             "fit",
             "Jobs that fit: who is in memory, and who has the CPU first (policy fit)",
-            _FITS_AND_NOT,
+            (*_FITS_AND_NOT, _READ_AHEAD),
             ("eevdf", "slurm-gang", "ccs", "fit", "fit:L=0.33", "fit:L=0.4"),
             short=("overload", "eevdf", "fit"),
         ),
