@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The delay from a user's coming at one agent to the reaction of another agent, on another virtual machine.
 
-    vm/cluster 2 --cpus 1 -- python3 -m tests.cluster.agents [--events 100] [--hog] [--policy ccs] [--json FILE]
+    vm/cluster 2 --cpus 1 -- python3 -m tests.cluster.agents [--events 100] [--hog] [--policy ccs]
+        [--contract class] [--json FILE]
     vm/cluster 2 --cpus 1 --icount -- python3 -m tests.cluster.agents --one-clock ...
 
 Agents, sensors, broker and job are as they are in use; both nodes hold one job. Keys are pressed on node1, farther
@@ -127,6 +128,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=100)
     parser.add_argument("--hog", action="store_true")
     parser.add_argument("--policy", default="ccs")
+    parser.add_argument("--contract", default="queue", choices=("queue", "class"))
     parser.add_argument("--one-clock", action="store_true", help="the nodes are in lock-step: their clocks are equal")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
@@ -135,11 +137,12 @@ def main() -> int:
         peer()
         return 0
     for node in ("node1", "node2"):
-        load = f"ctl load --wait --policy {options.policy} --set local_idle_s={_IDLE:g}"
-        subprocess.run(["ssh", node, load], check=True)
+        knobs = f"--set local_idle_s={_IDLE:g} --set contract={options.contract}"
+        subprocess.run(["ssh", node, f"ctl load --wait --policy {options.policy} {knobs}"], check=True)
     time.sleep(_BOTH)
     measured = measure(options.events, options.hog, options.one_clock)
-    return judge(measured | {"hog": options.hog, "policy": options.policy}, options.json)
+    told = {name: getattr(options, name) for name in ("hog", "policy", "contract")}
+    return judge(measured | told, options.json)
 
 
 if __name__ == "__main__":
