@@ -216,7 +216,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	} else {
 		account(p, tctx, k, woke, enq_flags);
 		if (waits_for_epoch(p, tctx, rq, cpu, k, woke)) {
-			expire(p, tctx, rq, cpu, k, enq_flags);
+			expire(p, tctx, rq, cpu, k, enq_flags, woke && !is_parallel(tctx, k));
 		} else {
 			place(p, tctx, cpu, k, classify(p, tctx, cpu, k, woke), enq_flags);
 			end_borrowing(rq, cpu);

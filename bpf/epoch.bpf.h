@@ -10,7 +10,9 @@
  * Dispatch takes tasks back in portions, so that its work is bounded. A CPU that
  * would idle does not wait for an epoch: a task whose quantum is used borrows it.
  * That costs the task nothing, and any task of the epoch that wakes takes the CPU.
- * A task that another CPU takes away is charged there.
+ * So does a local task that wakes with its quantum used: the time is nobody's, and
+ * the person at the keyboard comes first. A job's task waits its turn behind the
+ * borrower. A task that another CPU takes away is charged there.
  *
  * In CCS an epoch ends when all tasks of the queue have used their quanta, so a task
  * that sleeps for a moment loses what it has left. Here an epoch is as long as its
@@ -78,16 +80,36 @@ static __always_inline bool waits_for_epoch(struct task_struct *p, struct task_c
 	return settle_quantum(p, tctx, cpu) < (s64)MIN_SLICE_NS;
 }
 
+/* A task came that goes before those that borrow the CPU: the borrower, if one runs, leaves it. */
+static __always_inline void end_borrowing(struct rq_ctx *rq, s32 cpu)
+{
+	struct task_struct *curr;
+	struct task_ctx *cctx;
+
+	if (!rq->lent)
+		return;
+	rq->lent = 0;
+	curr = scx_bpf_cpu_curr(cpu);
+	cctx = curr ? ctx_of(curr) : NULL;
+	if (cctx && borrows(cctx, knobs_of(rq)))
+		interrupt(cpu);
+}
+
+/* p waits for the next epoch, unless it may borrow the CPU at once, as a @local task that woke may. */
 static __always_inline void expire(struct task_struct *p, struct task_ctx *tctx, struct rq_ctx *rq,
-				   s32 cpu, const struct knobs *k, u64 enq_flags)
+				   s32 cpu, const struct knobs *k, u64 enq_flags, bool local)
 {
 	stats_of(cpu, k->rule)[STAT_EXPIRE]++;
 	tctx->in_order = 1;
 	tctx->fresh = 0;
+	if (local && rq->lent)
+		enq_flags |= SCX_ENQ_HEAD;
 	scx_bpf_dsq_insert(p, EXPIRED(cpu), slice_of(p, k), enq_flags);
 	rq->ordered = 1;
 	rq->expired = 1;
 	mark_busy(rq);
+	if (local)
+		end_borrowing(rq, cpu);
 }
 
 /*
@@ -256,21 +278,6 @@ static __noinline bool fill_cpu(struct task_struct *prev, s32 cpu)
 		scx_bpf_task_set_slice(prev, turn_of(prev, tctx, k));
 	}
 	return true;
-}
-
-/* A task of this epoch came into the ready queue of @cpu: the borrower, if one runs, leaves the CPU. */
-static __always_inline void end_borrowing(struct rq_ctx *rq, s32 cpu)
-{
-	struct task_struct *curr;
-	struct task_ctx *cctx;
-
-	if (!rq->lent)
-		return;
-	rq->lent = 0;
-	curr = scx_bpf_cpu_curr(cpu);
-	cctx = curr ? ctx_of(curr) : NULL;
-	if (cctx && borrows(cctx, knobs_of(rq)))
-		interrupt(cpu);
 }
 
 /* What is left of p's quantum, as of the CPU time that the kernel has accounted. */
