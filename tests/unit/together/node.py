@@ -100,7 +100,8 @@ class Kernel(JobCgroups):
         self.sure, self.low, self.high = sure, low, high
 
     def pool_used(self) -> int:
-        return sum(held.size for held in self.held.values() if not held.frozen)
+        """Of the jobs that run; what does not fit beside local tasks is in swap."""
+        return min(sum(held.size for held in self.held.values() if not held.frozen), max(0, TOTAL - self.local))
 
     def pool_held(self) -> tuple[int, int]:
         return self.pool_used(), 0

@@ -85,6 +85,8 @@ class Loop(asyncio.AbstractEventLoop):
             while True:
                 while self._ready:
                     self.step(self._ready.popleft())
+                    if self.errors:  # now: what was said last led to it
+                        raise self.errors[0]
                 if not self._due or self._due[0][0] > when:
                     break
                 due, _, handle = heapq.heappop(self._due)
@@ -93,8 +95,6 @@ class Loop(asyncio.AbstractEventLoop):
             self.now = when
         finally:
             asyncio._set_running_loop(None)
-        if self.errors:
-            raise self.errors[0]
 
     def step(self, handle: asyncio.Handle) -> None:
         """Run this, if its process runs."""
