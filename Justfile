@@ -45,7 +45,7 @@ bench-netmon *OPTIONS: setup
 experiment NAME *OPTIONS: setup
     @.venv/bin/python -m tests.experiments.{{ replace(NAME, "-", "_") }} {{ OPTIONS }}
 
-# Compare the kernel's scheduler, rr and csm: two MPI jobs and a local task in too little memory
+# Compare EEVDF, static protection, csm, ccs and fit: two MPI jobs and a local task in too little memory
 [no-exit-message]
 demo *OPTIONS: setup
     @.venv/bin/python -m ctl.demo {{ OPTIONS }}
