@@ -27,8 +27,8 @@ class Freezer:
     """Runs in a thread while the context is entered; in the end nothing is frozen."""
 
     def __init__(self, jobs: Sequence[Path]) -> None:
-        """`jobs`: a cgroup each, the oldest first."""
-        self._jobs = list(jobs)
+        """`jobs`: a cgroup each, the oldest first; the caller may add those that begin, and take away those that end."""
+        self._jobs = jobs
         self._frozen: list[Path] = []  # the one that is frozen for the longest time first
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -51,7 +51,7 @@ class Freezer:
             before, at = stalled, now
             if share >= _LOW:
                 calm_since = now
-            running = [job for job in self._jobs if job not in self._frozen and _is_populated(job)]
+            running = [job for job in tuple(self._jobs) if job not in self._frozen and _is_populated(job)]
             if share > _HIGH and len(running) > 1:
                 self._frozen.append(running[-1])
                 _freeze(running[-1], True)

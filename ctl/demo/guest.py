@@ -27,10 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from ctl.demo import groups
 from ctl.demo.freezer import Freezer
-from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, push_out, settled, warm_agent
+from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, push_out, read_ahead, settled, warm_agent
 from ctl.demo.scenario import FREEZER, PEERS, STATIC, Job, Scenario
-from ctl.kernel.cgroups import ROOT
 from ctl.protocol import Client
 
 __all__ = ["main"]
@@ -40,8 +40,6 @@ _COMPILERS: Final = {"mpi_sweep": "mpicc.mpich", "local_task": "gcc", "hold_memo
 _WORK: Final = Path("/run/cosched-demo")  # a tmpfs: nothing here waits for the image's disk
 _RESULT: Final = Path("/out/result.json")
 _TICK_S: Final = 1.0  # between two lines of progress
-_STATIC: Final = {"jobs": 20, "local": 500}  # CPU weights under "static"
-_LIBRARIES_KB: Final = 2048  # of the local task, besides the memory that it goes through
 _ROOM_OFF: Final = 0.05  # of the room: allowed difference of the available memory when the jobs begin
 
 
@@ -85,7 +83,8 @@ class Stage:
             push_out()
             warm_agent()
             room_kb = self.scenario.room * 1024
-            held = stack.enter_context(settled(_WORK / "hold_memory", room_kb, self.scenario.page_cluster))
+            held = stack.enter_context(settled(_WORK / "hold_memory", room_kb))
+            read_ahead(self.scenario.page_cluster)
             commit = os.environ.get("COSCHED_COMMIT", "unknown")
             return {"config": self.config, "commit": commit, "held": held, **self._measure(stack, agent)}
 
@@ -93,24 +92,16 @@ class Stage:
         """Return the command line of a job, which under a policy of cosched runs in the job's cgroup."""
         sizes = (job.kb_per_rank, job.sweeps, job.passes, job.exchange)
         argv = ["mpiexec.mpich", "-n", str(job.ranks), str(_WORK / "mpi_sweep"), *map(str, sizes), str(self.gate)]
-        return ["ctl", "run", "--job", name, "--", *argv] if self.has_agent else _inside(self._cgroup(name), argv)
-
-    def _cgroup(self, name: str) -> Path:
-        """The cgroup of a job or of "local", under a peer that wants one."""
-        return ROOT / (name if name == "local" else f"jobs/{name}")
+        if self.has_agent:
+            return ["ctl", "run", "--job", name, "--", *argv]
+        return groups.inside(groups.job_group(name), argv)
 
     def _make_cgroups(self) -> None:
-        """For jobs and the local task, with the weights and the protection of _STATIC where this is the peer."""
-        for path in (ROOT, ROOT / "jobs"):
-            path.mkdir(exist_ok=True)
-            (path / "cgroup.subtree_control").write_text("+cpu +memory")
-        for name in (*self.scenario.jobs, "local"):
-            self._cgroup(name).mkdir(exist_ok=True)
+        """For jobs and the local task, with weights and protection where this is the peer."""
+        groups.make(self.scenario.jobs)
         if self.config == STATIC:
-            for name, weight in _STATIC.items():
-                (ROOT / name / "cpu.weight").write_text(str(weight))
-            protected = (self.scenario.local.kb + _LIBRARIES_KB) * 1024
-            (self._cgroup("local") / "memory.min").write_text(str(protected))
+            groups.weigh()
+            groups.protect(self.scenario.local.kb)
 
     def _measure(self, stack: contextlib.ExitStack, agent: _Agent | None) -> dict[str, Any]:
         task = self.scenario.local
@@ -120,10 +111,10 @@ class Stage:
             raise SystemExit(
                 f"{available} KB are available to begin with, not the {self.scenario.room} MB that should be"
             )
-        command = _inside(self._cgroup("local"), [str(_WORK / "local_task"), *map(str, sizes)])
+        command = groups.inside(groups.LOCAL, [str(_WORK / "local_task"), *map(str, sizes)])
         local = stack.enter_context(child(command, stdout=subprocess.PIPE))
         if self.config == FREEZER:
-            stack.enter_context(Freezer([self._cgroup(name) for name in self.scenario.jobs]))
+            stack.enter_context(Freezer([groups.job_group(name) for name in self.scenario.jobs]))
         before = counters()
         opened = time.monotonic()
         self.gate.touch()
@@ -248,13 +239,6 @@ class _RunningJob:
 def _started(argv: list[str]) -> Iterator[_RunningJob]:
     with child(argv, stdout=subprocess.PIPE) as process:
         yield _RunningJob(process)
-
-
-def _inside(cgroup: Path, argv: list[str]) -> list[str]:
-    """The command line, run in this cgroup if it exists."""
-    if not cgroup.is_dir():
-        return argv
-    return ["sh", "-c", f'echo $$ >{cgroup}/cgroup.procs; exec "$@"', "sh", *argv]
 
 
 def _compile_programs() -> None:

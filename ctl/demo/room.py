@@ -20,7 +20,18 @@ from ctl.kernel.prompt import COMPILER
 from ctl.kernel.sysinfo import vmstat
 from ctl.protocol import Client, NotRunning
 
-__all__ = ["COUNTERS", "child", "counters", "find_locked", "kb_of", "meminfo", "push_out", "settled", "warm_agent"]
+__all__ = [
+    "COUNTERS",
+    "child",
+    "counters",
+    "find_locked",
+    "kb_of",
+    "meminfo",
+    "push_out",
+    "read_ahead",
+    "settled",
+    "warm_agent",
+]
 
 COUNTERS: Final = ("pgmajfault", "pswpin", "pswpout")
 _NO_DISK: Final = ("/dev/", "/proc/", "/run/", "/sys/")
@@ -47,12 +58,8 @@ def child(argv: list[str], stdout: int | IO[bytes] | None = None) -> Iterator[su
 
 
 @contextlib.contextmanager
-def settled(holder: Path, room_kb: int, page_cluster: int = 0) -> Iterator[str]:
-    """Hold all memory but the room, until the block ends, and yield what `holder` (progs/hold_memory.c) says.
-
-    page_cluster is as in scenario.py.
-    """
-    _write("/proc/sys/vm/page-cluster", str(page_cluster))
+def settled(holder: Path, room_kb: int) -> Iterator[str]:
+    """Hold all memory but the room, until the block ends, and yield what `holder` (progs/hold_memory.c) says."""
     _write("/proc/sys/vm/min_free_kbytes", str(_MIN_FREE_KB))
     _write("/proc/sys/vm/percpu_pagelist_high_fraction", str(_PER_CPU_FRACTION))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -79,8 +86,17 @@ def warm_agent() -> None:
 
 
 def push_out() -> None:
-    """Send unlocked memory to swap; memory used since the last time stays, and goes the next time."""
+    """Send unlocked memory to swap; memory used since the last time stays, and goes the next time.
+
+    From then on nothing is read ahead: daemons that run meanwhile would have back more than what goes.
+    """
+    read_ahead(0)
     _reclaim("max")
+
+
+def read_ahead(page_cluster: int) -> None:
+    """Have a fault bring 2^page_cluster pages from swap."""
+    _write("/proc/sys/vm/page-cluster", str(page_cluster))
 
 
 def find_locked() -> None:

@@ -27,6 +27,7 @@ from tests import slurm
 from tests.experiments import ccs_plan as plan
 from tests.experiments.ccs_jobs import Job, SlurmJob, together
 from tests.experiments.ccs_plan import Case, Workload
+from tests.experiments.ccs_users import Users, arguments
 
 __all__ = ["DEMO", "SOURCES", "Node", "lap", "main", "report", "run"]
 
@@ -90,68 +91,6 @@ class Node:
                 self.events.append(said)
             else:
                 self._results.append(said["result"])
-
-
-class Users:
-    """The local users of a run: so many at a time, one on a node; the next user comes to the other node."""
-
-    def __init__(self, nodes: Sequence[Node], workload: Workload, seed: int, loops_per_ms: int) -> None:
-        self._nodes, self._workload, self._loops = nodes, workload, loops_per_ms
-        self._coming = plan.sessions(workload, seed)
-        self._present: dict[str, str] = {}  # node -> profile
-        self.gone: list[dict[str, Any]] = []
-
-    def begin(self) -> None:
-        """The first come."""
-        for node in self._nodes[: self._workload.locals]:
-            self._come(node)
-
-    def _come(self, node: Node) -> None:
-        session = next(self._coming)
-        self._present[node.name] = session.profile
-        room = self._workload.rooms[self._nodes.index(node)]
-        other = self._nodes[1 - self._nodes.index(node)].name
-        node.call("start_local", argv=arguments(session, room, self._loops, other))
-
-    def look(self) -> None:
-        """Note users who have gone, and let others come."""
-        for index, node in enumerate(self._nodes):
-            while node.events:
-                said = node.events.pop(0)["said"]
-                if said is None:
-                    raise SystemExit(f"a local user on {node.name} failed")
-                self.gone.append({"node": node.name, "profile": self._present.pop(node.name), **said})
-                other = self._nodes[1 - index]
-                self._come(node if other.name in self._present else other)
-
-    def end(self) -> list[dict[str, Any]]:
-        """End all users; returns their measurements, with latencies."""
-        for node in self._nodes:
-            if node.name in self._present and node.call("stop_local"):
-                while not node.events:
-                    node.read()
-            for event in node.events:
-                self.gone.append({"node": node.name, "profile": self._present.get(node.name), **event["said"]})
-            node.events.clear()
-        return self.gone
-
-
-def arguments(session: plan.Session, room: float, loops_per_ms: int, other: str) -> list[str]:
-    """The command line of local_user for a stay on a node with this part of ROOM_MB."""
-    profile = plan.PROFILES[session.profile]
-    kb = int(profile.memory * room * plan.ROOM_MB * 1024)
-    cycle_s = plan.PERIOD_MS / 1000
-    numbers = (
-        int(plan.PERIOD_MS * (1 - profile.cpu)),
-        int(plan.PERIOD_MS * profile.cpu * loops_per_ms),
-        kb,
-        int(kb / 4 * cycle_s / plan.PASS_S),
-        max(1, round(session.seconds / cycle_s)),
-        other,
-        max(8, int(profile.sent * cycle_s)),
-        int(profile.received * cycle_s),
-    )
-    return [str(number) for number in numbers]
 
 
 class Bench:
@@ -239,10 +178,15 @@ class Bench:
         sizes = [{"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms]
         available = self.both("settle", *(size | {"page_cluster": workload.page_cluster} for size in sizes))
         laps.append(lap("the memory is as it should be", laps))
+        if config.peer:
+            ranks = ({"jobs": {job.jid: job.ranks[node.name] for job in jobs}} for node in self.nodes)
+            self.both("peer", *ranks, name=config.peer)
         users = Users(self.nodes, workload, case.seed, self.loops_per_ms)
         found = self._watched(jobs, workload.mpl, users, case.limit_s)
         laps.append(lap("run", laps))
-        if config.gang or not all(job.ended for job in jobs):
+        if config.peer:
+            self.both("no_peer")
+        if config.gang or config.peer or not all(job.ended for job in jobs):
             self.dismiss()
         for job in jobs:
             job.again()
@@ -296,6 +240,7 @@ class Bench:
                     key.fileobj.read()  # type: ignore[union-attr]
                 for job in [each for each in running if each.ended]:
                     running.remove(job)
+                    self.both("ended", name=job.jid)
                     selector.unregister(job)
                 users.look()
 

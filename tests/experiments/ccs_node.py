@@ -23,7 +23,10 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from ctl.demo.room import counters, find_locked, meminfo, push_out, settled, warm_agent
+from ctl.demo import groups
+from ctl.demo.freezer import Freezer
+from ctl.demo.room import counters, find_locked, meminfo, push_out, read_ahead, settled, warm_agent
+from ctl.demo.scenario import STATIC
 from ctl.kernel.sysinfo import process_cpu_ms, thread_cpu_ms
 from ctl.policy import MODULES, POLICIES
 from ctl.protocol import Client, NotRunning
@@ -47,8 +50,11 @@ class Helper:
 
     def __init__(self) -> None:
         self._room = contextlib.ExitStack()
-        self._asked: tuple[int, int] | None = None  # room_kb and page_cluster, while memory is held
+        self._room_kb: int | None = None  # while memory is held
         self._new_agent = False
+        self._peer = contextlib.ExitStack()
+        self._static = False
+        self._begun: list[Path] = []  # cgroups of the jobs that have begun and not ended, the oldest first
         self._local: subprocess.Popen[bytes] | None = None
         self._sampler: subprocess.Popen[str] | None = None
         self._brake: subprocess.Popen[bytes] | None = None
@@ -100,31 +106,59 @@ class Helper:
         if self._new_agent:
             warm_agent()
             self._new_agent = False
-        if self._asked is not None:
+        if self._room_kb is not None:
             find_locked()
-        if (room_kb, page_cluster) != self._asked or abs(meminfo("MemAvailable") - room_kb) > _ROOM_OFF * room_kb:
+        if room_kb != self._room_kb or abs(meminfo("MemAvailable") - room_kb) > _ROOM_OFF * room_kb:
             self.unsettle()
-            self._room.enter_context(settled(WORK / "hold_memory", room_kb, page_cluster))
-            self._asked = room_kb, page_cluster
+            self._room.enter_context(settled(WORK / "hold_memory", room_kb))
+            self._room_kb = room_kb
+        read_ahead(page_cluster)
         return meminfo("MemAvailable")
 
     def unsettle(self) -> None:
         """Give the memory back."""
         self._room.close()
-        self._asked = None
+        self._room_kb = None
+
+    def peer(self, name: str, jobs: dict[str, list[int]]) -> None:
+        """Have this peer of the demo, with the ranks of all jobs, by JID, and local users in cgroups of their own."""
+        self._peer.callback(groups.remove)
+        groups.make(jobs)
+        for jid, pids in jobs.items():
+            for pid in pids:
+                (groups.job_group(jid) / "cgroup.procs").write_text(str(pid))
+        self._static = name == STATIC
+        if self._static:
+            groups.weigh()
+        else:
+            self._peer.enter_context(Freezer(self._begun))
+
+    def no_peer(self) -> None:
+        """Have none any more."""
+        self._peer.close()
+        self._static = False
 
     def open_gate(self, name: str) -> None:
         """Let a job begin."""
+        self._begun.append(groups.job_group(name))
         (WORK / f"gate-{name}").touch()
+
+    def ended(self, name: str) -> None:
+        """A job has ended."""
+        self._begun.remove(groups.job_group(name))
 
     def close_gates(self) -> None:
         """Of all jobs."""
+        self._begun.clear()
         for gate in WORK.glob("gate-*"):
             gate.unlink()
 
     def start_local(self, argv: list[str]) -> None:
         """A local user comes."""
-        self._local = subprocess.Popen([str(WORK / "local_user"), *argv], stdout=subprocess.PIPE)
+        if self._static:
+            groups.protect(int(argv[2]))
+        command = groups.inside(groups.LOCAL, [str(WORK / "local_user"), *argv])
+        self._local = subprocess.Popen(command, stdout=subprocess.PIPE)
         threading.Thread(target=self._attend, args=(self._local,), daemon=True).start()
 
     def _attend(self, local: subprocess.Popen[bytes]) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ctl.demo.scenario import FREEZER, STATIC
+
 __all__ = [
     "CONFIGS",
     "EXPERIMENTS",
@@ -129,13 +131,14 @@ class Config:
     """A scheduler: a policy with knobs on both nodes, None: the kernel's own.
 
     `gang`: Slurm starts the jobs, and has those that may run take turns on both nodes, 5 s each, the shortest it has;
-    otherwise mpiexec alone starts them.
+    otherwise mpiexec alone starts them. `peer`: what runs instead of a policy, as in the demo (ctl/demo/scenario.py).
     """
 
     name: str
     policy: str | None
     knobs: dict[str, Any] = field(default_factory=dict)
     gang: bool = False
+    peer: str = ""
 
 
 def _stages() -> tuple[Config, ...]:
@@ -156,6 +159,7 @@ CONFIGS: Final = {
     config.name: config
     for config in (
         *_stages(),
+        *(Config(peer, None, peer=peer) for peer in (STATIC, FREEZER)),
         Config("pred", "pred"),
         Config("zhang", "zhang"),
         Config("poly", "poly"),
@@ -241,7 +245,7 @@ EXPERIMENTS: Final = {
             "fit",
             "Jobs that fit: who is in memory, and who has the CPU first (policy fit)",
             (*_FITS_AND_NOT, _READ_AHEAD),
-            ("eevdf", "slurm-gang", "ccs", "fit", "fit:L=0.33", "fit:L=0.4"),
+            ("eevdf", STATIC, FREEZER, "slurm-gang", "ccs", "fit", "fit:L=0.33", "fit:L=0.4"),
             short=("overload", "eevdf", "fit"),
         ),
         Experiment(
