@@ -27,7 +27,7 @@ class Freezer:
     """Runs in a thread while the context is entered; in the end nothing is frozen."""
 
     def __init__(self, jobs: Sequence[Path]) -> None:
-        """`jobs`: a cgroup each, the oldest first; the caller may add some that begin, and take away some that ended."""
+        """`jobs`: a cgroup each, the oldest first; jobs may come into it and go from it meanwhile."""
         self._jobs = jobs
         self._frozen: list[Path] = []  # the one that is frozen for the longest time first
         self._stop = threading.Event()
