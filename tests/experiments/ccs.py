@@ -90,7 +90,8 @@ def _boot(cases: Sequence[Case], kept: Kept, console: Console, ends: Callable[[R
     """Measure cases of one seed on a fresh cluster, up to a run that `ends` it; its status. What it makes is kept."""
     slower = _SLOWER if cases[0].lockstep else 1
     wanted = json.dumps([{name: getattr(case, name) for name in case.__dataclass_fields__} for case in cases])
-    command = [str(_REPO / "vm/cluster"), "2", *_MACHINES, *clusters.lockstep(cases[0].lockstep, cases[0].seed)]
+    nodes = len(plan.EXPERIMENTS[cases[0].experiment].nodes)
+    command = [str(_REPO / "vm/cluster"), str(nodes), *_MACHINES, *clusters.lockstep(cases[0].lockstep, cases[0].seed)]
     command += ["--timeout", str(slower * (_BOOT_S + _CASE_S * len(cases))), "--"]
     command += ["python3", "-m", "tests.experiments.ccs_guest", wanted]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
@@ -167,7 +168,9 @@ def main(name: str) -> None:
     """The command line of one experiment."""
     experiment = plan.EXPERIMENTS[name]
 
-    @click.command(help=f"{experiment.title}, on two virtual machines with one CPU each.",
+    number = {2: "two", 4: "four"}[len(experiment.nodes)]
+
+    @click.command(help=f"{experiment.title}, on {number} virtual machines with one CPU each.",
                    context_settings={"help_option_names": ["-h", "--help"]})
     @click.option("--repeat", default=5, show_default=True, type=click.IntRange(1, 100), metavar="N",
                   help="Runs of each; those made before count, those in results/, too.")

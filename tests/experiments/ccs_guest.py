@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The experiments of CCS on their first node: `python3 -m tests.experiments.ccs_guest CASES`, a file of JSON.
 
-Measure each case and print a line of JSON; ccs_node.py has the measuring side, alike on both nodes. Before the clock
-starts, all jobs of a run have been started and wait at their gates, and both nodes have the memory they should have.
+Measure each case and print a line of JSON; ccs_node.py has the measuring side, alike on all nodes. Before the clock
+starts, all jobs of a run have been started and wait at their gates, and all nodes have the memory they should have.
 Gates open for the first jobs, and for each next one as soon as one has ended. Jobs stay for the next run if that has
 the same: starting them takes longer than a run. Slurm's jobs stand at gates as well, suspended as by an administrator,
 which its gang scheduling respects; they are resumed as their gates open, and take turns from then on.
@@ -33,7 +33,6 @@ __all__ = ["DEMO", "SOURCES", "Node", "lap", "main", "report", "run"]
 
 SOURCES: Final = Path(__file__).resolve().parents[1] / "progs"
 DEMO: Final = Path(__file__).resolve().parents[2] / "ctl/demo/progs"
-_NODES: Final = ("node1", "node2")
 _ALONE_S: Final = 8.0  # a local user that is measured alone
 _ROUNDS: Final = 30  # of comparing clocks
 _BASE_KNOBS: Final = {
@@ -94,31 +93,35 @@ class Node:
 
 
 class Bench:
-    """The two nodes, and the programs compiled for them."""
+    """The nodes, and the programs compiled for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         began = [time.monotonic()]
-        _compile()
+        _compile(names[1:])
         began.append(lap("compiled", began))
-        self.nodes = [Node(name) for name in _NODES]
+        self.nodes = [Node(name) for name in names]
         self.loops_per_ms = int(run(str(plan.WORK / "local_user"), "calibrate"))
         self._jobs: list[Job] = []
         lap("calibrated", began)
         # What these jobs are, the seed of their order, and whether Slurm has them.
         self._wanted: tuple[tuple[str, float], int, bool] | None = None
 
-    def both(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
-        """Make both nodes do an operation at once; `per_node`: the arguments of each."""
+    def all(self, op: str, *per_node: dict[str, Any], **arguments: object) -> list[Any]:
+        """Make all nodes do an operation at once; `per_node`: the arguments of each."""
         for index, node in enumerate(self.nodes):
             node.ask(op, **arguments, **(per_node[index] if per_node else {}))
         return [node.result() for node in self.nodes]
 
-    def ahead(self) -> float:
-        """How far node2's clock is ahead of node1's, seconds: by the quickest of some round trips."""
+    def ahead(self) -> list[float]:
+        """How far the nodes' clocks are ahead of the first node's, seconds."""
+        return [0.0, *map(self._ahead, self.nodes[1:])]
+
+    def _ahead(self, node: Node) -> float:
+        """The same for one of the others: by the quickest of some round trips."""
         trips: list[tuple[float, float]] = []
         for _ in range(_ROUNDS):
             began = time.monotonic()
-            theirs = self.nodes[1].call("clock")
+            theirs = node.call("clock")
             ended = time.monotonic()
             trips.append((ended - began, theirs - (began + ended) / 2))
         return min(trips)[1]
@@ -131,7 +134,7 @@ class Bench:
         ]
         share = {"share_l": POLICIES[config.policy].share_l} if config.policy else {}
         knobs = [{"knobs": _BASE_KNOBS | share | each | config.knobs} for each in own]
-        self.both("policy", *knobs, name=config.policy)
+        self.all("policy", *knobs, name=config.policy)
 
     def _crew(self, workload: Workload, config: plan.Config, seed: int) -> list[Job]:
         """The workload's jobs at their gates, under this scheduler: those that are there, or others in their place."""
@@ -144,7 +147,8 @@ class Bench:
                 slurm.start(slurm.Settings(gang=True, slots=len(mix), cpus=1))
             self._wanted = workload.jobs, seed, config.gang
             for number, kernel in enumerate(mix, 1):
-                self._jobs.append((SlurmJob if config.gang else Job)(f"{number}-{kernel}", kernel, workload.size))
+                started, hosts = SlurmJob if config.gang else Job, workload.hosts(number - 1)
+                self._jobs.append(started(f"{number}-{kernel}", kernel, workload.size, hosts))
                 if config.gang:  # while jobs take turns, srun waits for longer and longer times to start one
                     self._jobs[-1].wait_ready()
             for job in self._jobs:
@@ -157,9 +161,9 @@ class Bench:
     def dismiss(self) -> None:
         """Have the jobs end that there are."""
         if self._jobs:
-            self.both("unsettle")  # others need memory to start
+            self.all("unsettle")  # others need memory to start
         for job in self._jobs:
-            self.both("kill", {"pids": job.ranks["node1"]}, {"pids": job.ranks["node2"]})
+            self.all("kill", *({"pids": job.ranks.get(node.name, [])} for node in self.nodes))
             job.close()
         if self._wanted and self._wanted[2]:
             slurm.stop()
@@ -171,27 +175,27 @@ class Bench:
         laps = [time.monotonic()]
         jobs = self._crew(workload, config, case.seed)
         laps.append(lap(f"{case.workload}, {case.config}: jobs at their gates", laps))
-        self.both("brake", *({"part": 1 - weight} for weight in workload.weights))
-        self.both("push_out")
+        self.all("brake", *({"part": 1 - weight} for weight in workload.weights))
+        self.all("push_out")
         for job in jobs:
             job.stir()
         sizes = [{"room_kb": int(plan.ROOM_MB * 1024 * room)} for room in workload.rooms]
-        available = self.both("settle", *(size | {"page_cluster": workload.page_cluster} for size in sizes))
+        available = self.all("settle", *(size | {"page_cluster": workload.page_cluster} for size in sizes))
         laps.append(lap("the memory is as it should be", laps))
         if config.peer:
-            ranks = ({"jobs": {job.jid: job.ranks[node.name] for job in jobs}} for node in self.nodes)
-            self.both("peer", *ranks, name=config.peer)
+            ranks = ({"jobs": {job.jid: job.ranks.get(node.name, []) for job in jobs}} for node in self.nodes)
+            self.all("peer", *ranks, name=config.peer)
         users = Users(self.nodes, workload, case.seed, self.loops_per_ms)
         found = self._watched(jobs, workload.mpl, users, case.limit_s)
         laps.append(lap("run", laps))
         if config.peer:
-            self.both("no_peer")
+            self.all("no_peer")
         if config.gang or config.peer or not all(job.ended for job in jobs):
             self.dismiss()
         for job in jobs:
             job.again()
-        self.both("brake", part=0)
-        self.both("close_gates")
+        self.all("brake", part=0)
+        self.all("close_gates")
         took = [round(end - begin, 1) for begin, end in itertools.pairwise(laps)]
         named = dict(zip(("prepare", "settle", "run"), took, strict=True))
         return {**found, "available_kb": available, "took_s": named}
@@ -199,21 +203,24 @@ class Bench:
     def _watched(self, jobs: list[Job], mpl: int, users: Users, limit_s: float) -> dict[str, Any]:
         """From the opening of the first gates until the last job has ended, or it has taken too long."""
         ahead, clock = [self.ahead()], [time.monotonic()]
-        paging = self.both("counters")
-        self.both("sample", hz=plan.SAMPLES_HZ)
+        paging = self.all("counters")
+        self.all("sample", hz=plan.SAMPLES_HZ)
         users.begin()
         began = time.monotonic()
         self._run_jobs(jobs, mpl, users, began + limit_s)
         ended = time.monotonic()
-        agents = self.both("agent")
-        after = self.both("counters")
+        agents = self.all("agent")
+        after = self.all("counters")
         local = users.end()
-        samples = self.both("samples")
+        samples = self.all("samples")
         ahead.append(self.ahead())
         clock.append(time.monotonic())
-        drift = (ahead[1] - ahead[0]) / (clock[1] - clock[0])
-        shifted = [[ms - 1000 * (ahead[0] + drift * (ms / 1000 - ahead[0] - clock[0])), pid] for ms, pid in samples[1]]
-        meets = together(samples[0], shifted, {job.jid: job.ranks for job in jobs}, 1000 * began, 1000 * ended)
+        drifts = [(then - off) / (clock[1] - clock[0]) for off, then in zip(*ahead, strict=True)]
+        shifted = {
+            node.name: [[ms - 1000 * (off + drift * (ms / 1000 - off - clock[0])), pid] for ms, pid in taken]
+            for node, taken, off, drift in zip(self.nodes, samples, ahead[0], drifts, strict=True)
+        }
+        meets = together(shifted, {job.jid: job.ranks for job in jobs}, 1000 * began, 1000 * ended)
         return {
             "makespan_s": round(ended - began, 2),
             "jobs": [{**job.outcome(began), "together": meets[job.jid]} for job in jobs],
@@ -234,13 +241,13 @@ class Bench:
             while (waiting or running) and time.monotonic() < end:
                 while waiting and len(running) < mpl:
                     running.append(waiting.pop(0))
-                    self.both("open_gate", name=running[-1].jid)
+                    self.all("open_gate", name=running[-1].jid)
                     running[-1].open()
                 for key, _ in selector.select(1):
                     key.fileobj.read()  # type: ignore[union-attr]
                 for job in [each for each in running if each.ended]:
                     running.remove(job)
-                    self.both("ended", name=job.jid)
+                    self.all("ended", name=job.jid)
                     selector.unregister(job)
                 users.look()
 
@@ -254,10 +261,10 @@ class Bench:
             job = Job(f"alone-{kernel}", kernel, workload.size, hosts=("node1",))
             job.wait_ready()
             if not jobs:
-                self.both("push_out")
-                self.both("settle", room_kb=plan.ROOM_MB * 1024, page_cluster=workload.page_cluster)
+                self.all("push_out")
+                self.all("settle", room_kb=plan.ROOM_MB * 1024, page_cluster=workload.page_cluster)
             began = time.monotonic()
-            self.both("open_gate", name=job.jid)
+            self.all("open_gate", name=job.jid)
             job.open()
             while not job.ended:
                 job.read()
@@ -272,8 +279,8 @@ class Bench:
                 self.nodes[0].read()
             said = self.nodes[0].events.pop()["said"]
             users[profile] = {**_summed(said), "latency": _latencies(said["latency_us"])}
-        self.both("unsettle")
-        self.both("close_gates")
+        self.all("unsettle")
+        self.all("close_gates")
         return {"jobs": jobs, "locals": users}
 
 
@@ -296,8 +303,8 @@ def _latencies(us: list[int]) -> dict[str, float]:
     return {**{name: value / 1000 for name, value in at.items()}, "count": len(us)}
 
 
-def _compile() -> None:
-    """Build all programs, and bring them to the other node; one connection serves all that follows."""
+def _compile(others: Sequence[str]) -> None:
+    """Build all programs, and bring them to the other nodes; one connection serves all that follows."""
     plan.WORK.mkdir(exist_ok=True)
     config = Path("/root/.ssh/config")
     config.parent.mkdir(mode=0o700, exist_ok=True)
@@ -307,7 +314,8 @@ def _compile() -> None:
     programs = [SOURCES / f"{name}.c" for name in ("local_user", "run_samples", "brake")]
     for source in (*programs, DEMO / "hold_memory.c"):
         run("gcc", "-O2", "-o", str(plan.WORK / source.stem), str(source))
-    run("scp", "-O", "-q", "-r", str(plan.WORK), f"node2:{plan.WORK.parent}")
+    for node in others:
+        run("scp", "-O", "-q", "-r", str(plan.WORK), f"{node}:{plan.WORK.parent}")
 
 
 def run(*command: str) -> str:
@@ -335,7 +343,8 @@ def report(bench: _Measures, cases: str) -> None:
 
 def main(argv: list[str]) -> int:
     """Measure all cases."""
-    report(Bench(), argv[0])
+    experiment = plan.EXPERIMENTS[json.loads(argv[0])[0]["experiment"]]
+    report(Bench(experiment.nodes), argv[0])
     return 0
 
 

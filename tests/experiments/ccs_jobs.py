@@ -24,10 +24,11 @@ class Job:
     """A job, from its start on; its output is read as it comes."""
 
     def __init__(self, jid: str, kernel: str, size: float, hosts: tuple[str, ...] = ("node1", "node2")) -> None:
-        """One rank on each of the hosts, with a single one both are there."""
+        """One rank on each of the hosts, with a single one two are there."""
         what = plan.KERNELS[kernel]
         self.jid, self.kernel = jid, kernel
-        self.ranks: dict[str, list[int]] = {"node1": [], "node2": []}
+        self.ranks: dict[str, list[int]] = {host: [] for host in hosts}
+        self._size = max(2, len(hosts))  # number of ranks
         self.opened: float | None = None
         self.ended: float | None = None
         self._said: dict[str, Any] | None = None
@@ -39,7 +40,8 @@ class Job:
 
     def _start(self, hosts: tuple[str, ...], rank: list[str]) -> int:
         """Start the ranks, of this command line; returns what their output is read from."""
-        argv = ["mpiexec.mpich", "-hosts", ",".join(hosts), "-ppn", str(2 // len(hosts)), "-n", "2", *rank]
+        each = ["-ppn", str(self._size // len(hosts)), "-n", str(self._size)]
+        argv = ["mpiexec.mpich", "-hosts", ",".join(hosts), *each, *rank]
         output, said = os.pipe()
         with self._errors.open("wb") as errors, os.fdopen(said, "wb") as pipe:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=errors)
@@ -71,7 +73,7 @@ class Job:
 
     def wait_ready(self) -> None:
         """Wait until all ranks stand at the gate."""
-        while sum(len(pids) for pids in self.ranks.values()) < 2:
+        while sum(len(pids) for pids in self.ranks.values()) < self._size:
             self.read()
 
     def outcome(self, began: float) -> dict[str, Any]:
@@ -84,7 +86,8 @@ class Job:
         if not said.get("right", True):
             raise SystemExit(f"job {self.jid} computed a wrong result")
         opened, ended = (None if at is None else round(at - began, 2) for at in (self.opened, self.ended))
-        return {"jid": self.jid, "kernel": self.kernel, "opened_s": opened, "ended_s": ended, **said}
+        mine = {"jid": self.jid, "kernel": self.kernel, "ranks": self._size}
+        return {**mine, "opened_s": opened, "ended_s": ended, **said}
 
     def again(self) -> None:
         """It stands at its gate once more."""
@@ -104,9 +107,10 @@ class SlurmJob(Job):
         pipe = plan.WORK / f"said-{self.jid}"
         os.mkfifo(pipe)
         output = os.open(pipe, os.O_RDWR)  # there is a reader before Slurm writes, and always a writer
-        script = shlex.join(["exec", "mpiexec.mpich", "-ppn", "1", "-n", "2", *rank, "once"])
+        script = shlex.join(["exec", "mpiexec.mpich", "-ppn", "1", "-n", str(self._size), *rank, "once"])
         where = (f"--job-name={self.jid}", f"--output={pipe}", f"--error={self._errors}")
-        self._id = slurm.sbatch(script, f"--nodes={len(hosts)}", "--ntasks=2", *where)
+        size = (f"--nodes={self._size}", f"--ntasks={self._size}", f"--nodelist={','.join(hosts)}")
+        self._id = slurm.sbatch(script, *size, *where)
         return output
 
     def wait_ready(self) -> None:
@@ -136,28 +140,41 @@ Samples = Sequence[Sequence[float]]
 
 
 def together(
-    first: Samples, second: Samples, ranks: Mapping[str, Mapping[str, Sequence[int]]], begin: float, end: float
+    samples: Mapping[str, Samples], ranks: Mapping[str, Mapping[str, Sequence[int]]], begin: float, end: float
 ) -> dict[str, float | None]:
-    """For each job the part of the time that its ranks run in which they do so on both nodes at once.
+    """For each job the part of the time that its ranks run in which they do so on all its nodes at once.
 
-    Samples are (ms by the first node's clock, pid), in order of time; those of the two nodes that are nearest to each
-    other are taken for one moment. With a and b the moments in which a job runs on either node, and c in which it does
-    on both, this is 2c / (a + b); None where it never ran.
+    Samples of each node are (ms by the first node's clock, pid), in order of time; those that are nearest to each other
+    are taken for one moment. With `ran` the moments in which a job runs on a node, summed over its n nodes, and `all`
+    those in which it does on each, this is n * all / ran; None where it never ran.
     """
-    jobs = [{pid: jid for jid, nodes in ranks.items() for pid in nodes[name]} for name in ("node1", "node2")]
-    times = [ms for ms, _ in second]
-    ran, both = dict.fromkeys(ranks, 0), dict.fromkeys(ranks, 0)
-    for ms, pid in first:
-        if not begin <= ms <= end or not times:
+    times = {node: [ms for ms, _ in taken] for node, taken in samples.items()}
+    return {jid: _together(samples, times, nodes, begin, end) for jid, nodes in ranks.items()}
+
+
+def _together(
+    samples: Mapping[str, Samples], times: Mapping[str, Sequence[float]], pids: Mapping[str, Sequence[int]],
+    begin: float, end: float,
+) -> float | None:
+    """The same for one job, whose ranks on each of its nodes are `pids`."""
+    first, *others = pids
+    ran = together = 0
+    for ms, pid in samples[first]:
+        if not begin <= ms <= end:
             continue
-        at = bisect.bisect_left(times, ms)
-        near = min((each for each in (at - 1, at) if 0 <= each < len(times)), key=lambda each: abs(times[each] - ms))
-        if abs(times[near] - ms) > _APART_MS:
+        near = [_nearest(times[node], ms) for node in others]
+        if None in near:
             continue
-        here, there = jobs[0].get(int(pid)), jobs[1].get(int(second[near][1]))
-        for jid in (here, there):
-            if jid is not None:
-                ran[jid] += 1
-        if here is not None and here == there:
-            both[here] += 1
-    return {jid: round(2 * both[jid] / ran[jid], 4) if ran[jid] else None for jid in ranks}
+        there = [(node, samples[node][at][1]) for node, at in zip(others, near, strict=True) if at is not None]
+        running = sum(int(one) in pids[node] for node, one in ((first, pid), *there))
+        ran += running
+        together += running == len(pids)
+    return round(len(pids) * together / ran, 4) if ran else None
+
+
+def _nearest(times: Sequence[float], ms: float) -> int | None:
+    """The place of the sample of this moment; None: there is none."""
+    at = bisect.bisect_left(times, ms)
+    near = [each for each in (at - 1, at) if 0 <= each < len(times)]
+    best = min(near, key=lambda each: abs(times[each] - ms), default=None)
+    return best if best is not None and abs(times[best] - ms) <= _APART_MS else None

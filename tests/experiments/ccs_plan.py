@@ -47,15 +47,16 @@ LIMIT_S: Final = 150  # then a run is ended, and says which jobs had not
 SHORT_S: Final = 60  # the same in the quick form, which is about local users
 
 SCALES: Final = (
-    ("nodes", "16 (8 in C(.15), C(.25) slower)", "2 virtual machines of 1 emulated CPU each"),
+    ("nodes", "16 (8 in C(.15), C(.25) slower)", "2 virtual machines of 1 emulated CPU each; fit-4: 4"),
     ("memory M of a node", "512 MB", f"{ROOM_MB} MB, all else is held or locked; knob memory_mb"),
     ("paging device", "a disk", f"{PAGE_MS} ms for each page, many at once"),
     ("read-ahead from swap", "Linux's own",
      "none: a fault brings one page (vm.page-cluster=0); in workload read-ahead Linux's own, 8 pages"),
-    ("jobs", "48 of NAS classes A, B; Poisson", "6 of four kernels like IS, MG, CG, EP; the next starts when one ends"),
-    ("tasks of a job", "4, 8 or 16", "2, one on each node"),
-    ("MPL", "3", "3"),
-    ("local users at a time", "8 on 16 nodes", "1 on 2 nodes; who comes next comes to the other node"),
+    ("jobs", "48 of NAS classes A, B; Poisson",
+     "6 of four kernels like IS, MG, CG, EP; fit-4: 9; the next starts when one ends"),
+    ("tasks of a job", "4, 8 or 16", "2, one on each node; fit-4: 4 or 2"),
+    ("MPL", "3", "3; fit-4: 4, of which one or two have 4 tasks"),
+    ("local users at a time", "8 on 16 nodes", "1 on 2 nodes; fit-4: 2; who comes next comes to another node"),
     ("a local user's stay", "hyper-exponential: 10 or 60 min, weights .6, .4", "5 or 30 s, weights .6, .4"),
     ("local users' needs", "table 2, mean and deviation", "table 2, means; memory is gone through in 10 s"),
     ("no input until a user is gone", "60 s", f"{IDLE_S} s (knob local_idle_s)"),
@@ -103,12 +104,16 @@ MIXES: Final = {  # by how much they communicate, as CCS table 3
     "COM_M": ("mg", "cg", "is", "mg", "ep", "cg"),
     "COM_H": ("is", "cg", "is", "mg", "is", "cg"),
     "pair": ("mg", "cg"),
+    "nine": ("mg", "cg", "is", "mg", "ep", "cg", "mg", "cg", "is"),
 }
+
+
+_PAIRS: Final = tuple((f"node{a}", f"node{b}") for a, b in ((1, 2), (3, 4), (2, 3), (4, 1), (1, 3), (2, 4)))
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What runs: `users` is a profile, or "mix" as table 2 distributes them; `locals` of them at a time, 0 to 2."""
+    """What runs: `users` is a profile, or "mix" as table 2 distributes them; `locals` of them at a time."""
 
     name: str
     mix: str = "COM_M"
@@ -116,9 +121,23 @@ class Workload:
     locals: int = 1
     mpl: int = 3
     size: float = 1.0  # of the jobs' memory
-    rooms: tuple[float, float] = (1.0, 1.0)  # of ROOM_MB, the nodes'
-    weights: tuple[float, float] = (1.0, 1.0)  # W of the nodes
+    rooms: tuple[float, ...] = (1.0, 1.0)  # of ROOM_MB, the nodes'
+    weights: tuple[float, ...] = (1.0, 1.0)  # W of the nodes
     page_cluster: int = 0  # vm.page-cluster: a fault brings 2^page_cluster pages from swap
+    ranks: tuple[int, ...] = (2,)  # of the jobs, in turn; each rank of a job is on a node of its own
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(f"node{number}" for number in range(1, len(self.rooms) + 1))
+
+    def hosts(self, job: int) -> tuple[str, ...]:
+        """The nodes of a job, from 0 on: all nodes, or each pair in turn, so that all nodes have as many ranks."""
+        width = self.ranks[job % len(self.ranks)]
+        if width == len(self.nodes):
+            return self.nodes
+        before = sum(self.ranks[each % len(self.ranks)] == width for each in range(job))
+        return _PAIRS[before % len(_PAIRS)]
 
     @property
     def jobs(self) -> tuple[str, float]:
@@ -200,6 +219,11 @@ class Experiment:
     configs: tuple[str, ...]
     short: tuple[str, ...] = ()
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.workloads[0].nodes
+
     def workload(self, name: str) -> Workload:
         """The workload of this name."""
         return next(each for each in self.workloads if each.name == name)
@@ -246,6 +270,14 @@ EXPERIMENTS: Final = {
             "Jobs that fit: who is in memory, and who has the CPU first (policy fit)",
             (*_FITS_AND_NOT, _READ_AHEAD),
             ("eevdf", STATIC, FREEZER, "slurm-gang", "ccs", "fit", "fit:L=0.33", "fit:L=0.4"),
+            short=("overload", "eevdf", "fit"),
+        ),
+        Experiment(
+            "fit-4",
+            "Jobs that fit, on four nodes: jobs of four ranks and of two",
+            (Workload("overload", mix="nine", users="internet", locals=2, mpl=4, size=2.0, rooms=(1.0,) * 4,
+                      weights=(1.0,) * 4, ranks=(4, 2, 2)),),
+            ("eevdf", STATIC, FREEZER, "slurm-gang", "ccs", "fit"),
             short=("overload", "eevdf", "fit"),
         ),
         Experiment(

@@ -17,7 +17,7 @@ _HOW: Final = (
     "Speedup: mean over the jobs of their time on one node, alone, under EEVDF, with all ranks there, by their time "
     "here (CCS eq. 7). Slowdown: wall time of local users by their undisturbed wall time, and the same for the time in "
     "which they are not asleep on purpose. Ranks run at once: of the time that ranks of a job run, the part in which "
-    "they run on both nodes; a rank that polls runs."
+    "they run on all its nodes; a rank that polls runs."
 )
 _VERDICTS: Final = (
     "A verdict goes by means, whatever their intervals: where these are wider than the difference, it may be chance."
@@ -49,7 +49,8 @@ def markdown(experiment: Experiment, results: Results, command: str) -> str:
     """The whole report as a file of results/."""
     commits = ", ".join(dict.fromkeys(str(run["commit"]) for run in results.runs))
     loads = [float(run["host_load"]) for run in results.runs if "host_load" in run]
-    busy = f" The host's load was {min(loads):.1f} to {max(loads):.1f}; two machines make 2." if loads else ""
+    machines = len(experiment.nodes)
+    busy = f" The host's load was {min(loads):.1f} to {max(loads):.1f}; {machines} machines make 2." if loads else ""
     parts = [
         f"# {experiment.title}",
         f"`{command}` at {commits}: means of runs ± half a 95 % confidence interval. Every configuration had the same "

@@ -76,7 +76,10 @@ def figures(run: Run, alone: Run) -> dict[str, float]:
 
 def _speedup(run: Run, alone: Run) -> float | None:
     base = {kernel: float(job["seconds"]) for kernel, job in alone["jobs"].items()}
-    return statistics.mean(base[job["kernel"]] / _took(job) if job["seconds"] else 0.0 for job in run["jobs"])
+    # `alone` has two ranks; more have as much more to do
+    bases = [base[job["kernel"]] * job.get("ranks", 2) / 2 for job in run["jobs"]]
+    pairs = zip(bases, run["jobs"], strict=True)
+    return statistics.mean(alone_s / _took(job) if job["seconds"] else 0.0 for alone_s, job in pairs)
 
 
 def _took(job: Mapping[str, Any]) -> float:

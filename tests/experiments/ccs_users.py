@@ -16,7 +16,7 @@ __all__ = ["Users", "arguments"]
 
 
 class Users:
-    """The local users of a run: so many at a time, one on a node; the next user comes to the other node."""
+    """The local users of a run: so many at a time, one on a node; who comes next comes to the next node without one."""
 
     def __init__(self, nodes: Sequence[Node], workload: Workload, seed: int, loops_per_ms: int) -> None:
         self._nodes, self._workload, self._loops = nodes, workload, loops_per_ms
@@ -33,19 +33,23 @@ class Users:
         session = next(self._coming)
         self._present[node.name] = session.profile
         room = self._workload.rooms[self._nodes.index(node)]
-        other = self._nodes[1 - self._nodes.index(node)].name
+        other = self._after(node)[0].name
         node.call("start_local", argv=arguments(session, room, self._loops, other))
+
+    def _after(self, node: Node) -> list[Node]:
+        """The nodes from the next one on, this one the last."""
+        at = self._nodes.index(node) + 1
+        return [*self._nodes[at:], *self._nodes[:at]]
 
     def look(self) -> None:
         """Note users who have gone, and let others come."""
-        for index, node in enumerate(self._nodes):
+        for node in self._nodes:
             while node.events:
                 said = node.events.pop(0)["said"]
                 if said is None:
                     raise SystemExit(f"a local user on {node.name} failed")
                 self.gone.append({"node": node.name, "profile": self._present.pop(node.name), **said})
-                other = self._nodes[1 - index]
-                self._come(node if other.name in self._present else other)
+                self._come(next(each for each in self._after(node) if each.name not in self._present))
 
     def end(self) -> list[dict[str, Any]]:
         """End all users; returns their measurements, with latencies."""

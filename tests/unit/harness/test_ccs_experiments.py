@@ -106,13 +106,32 @@ def test_together_counts_moments_of_the_same_job() -> None:
     first = [(4.0 * n, pid) for n, pid in enumerate((11, 11, 12, 12, 0, 11))]
     second = [(4.0 * n + 1.5, pid) for n, pid in enumerate((21, 22, 22, 99, 22, 0))]
     # a: node1 in 3 moments, node2 in 1, at once in 1; b: 2, 3, at once in 1
-    assert together(first, second, RANKS, 0, 100) == {"a": 0.5, "b": 0.4}
-    assert together(first, second, RANKS, 0, 2) == {"a": 1.0, "b": None}
+    assert together({"node1": first, "node2": second}, RANKS, 0, 100) == {"a": 0.5, "b": 0.4}
+    assert together({"node1": first, "node2": second}, RANKS, 0, 2) == {"a": 1.0, "b": None}
 
 
 def test_together_leaves_out_moments_that_one_node_has_not() -> None:
-    assert together([(0.0, 11), (50.0, 11)], [(1.0, 21), (20.0, 99)], RANKS, 0, 100)["a"] == 1.0
-    assert together([(0.0, 11)], [], RANKS, 0, 100)["a"] is None
+    first: list[tuple[float, int]] = [(0.0, 11), (50.0, 11)]
+    assert together({"node1": first, "node2": [(1.0, 21), (20.0, 99)]}, RANKS, 0, 100)["a"] == 1.0
+    assert together({"node1": first[:1], "node2": []}, RANKS, 0, 100)["a"] is None
+
+
+def test_together_is_on_all_nodes_of_a_job() -> None:
+    taken = {
+        "node1": [(0.0, 9), (4.0, 9), (8.0, 9)], "node2": [(0.5, 21), (4.5, 21), (8.5, 0)],
+        "node3": [(0.0, 31), (4.0, 31), (8.0, 31)], "node4": [(0.0, 41), (4.0, 0), (8.0, 0)],
+    }
+    ranks = {"wide": {"node2": [21], "node3": [31], "node4": [41]}, "narrow": {"node3": [31], "node4": [41]}}
+    # wide: 2 + 3 + 1 moments on a node, 1 on all; narrow: 3 + 1, 1 on both
+    assert together(taken, ranks, 0, 100) == {"wide": 0.5, "narrow": 0.5}
+
+
+def test_jobs_of_four_nodes_have_as_many_ranks_on_each() -> None:
+    workload = EXPERIMENTS["fit-4"].workloads[0]
+    held = [workload.hosts(job) for job in range(len(plan.MIXES[workload.mix]))]
+    assert [len(hosts) for hosts in held] == [4, 2, 2] * 3
+    assert {node: sum(node in hosts for hosts in held) for node in workload.nodes} == dict.fromkeys(workload.nodes, 6)
+    assert {each.hosts(0) for each in EXPERIMENTS["fit"].workloads} == {("node1", "node2")}
 
 
 # plan
