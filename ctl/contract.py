@@ -93,7 +93,7 @@ class JobFacts:
     need: int  # bytes on this node
     arrival: int = 0  # the job's number in the order of arrival; 0: not numbered yet
     behind: float = 0.0  # when it last went behind all others, at the end of a turn
-    since: float = 0.0  # since when it runs
+    since: float = 0.0  # since when it runs; where nobody waited before, since somebody does
     passed: int = 0  # jobs that began while it waited before them
     here: bool = True  # it has processes on this node; else it asks whether it may begin
     runs: bool = False

@@ -14,6 +14,9 @@ the jobs that ran go behind: their `behind` is that moment. The order is by `beh
 counts as gone behind at the last end of a turn, so it is behind those that waited longer, and before none that came
 earlier. A job that began to run late in a turn stays for the next: it keeps its memory for at least KEPT of a turn.
 
+While nobody waits for memory, turns are of the CPU alone. Where a job has to wait and none had to for a turn, they are
+forgotten: the jobs are in the order of their arrival again, and their time counts from this moment.
+
 A clock may be wrong for a while, and what it told stays in the facts. A time more than MAX_SKEW ahead is of such a
 clock, and does not count: else a job that began then would keep its memory until that day, and a job that went behind
 would stay there.

@@ -89,6 +89,7 @@ class Queue:
         self._room = 0
         self._turn_s, self._load = 0.0, _UNKNOWN
         self._end = 0.0  # of the last turn
+        self._quiet: float | None = 0.0  # since when no job waits, on any node; None: one does
         self.turns = 0
 
     # this node
@@ -157,6 +158,11 @@ class Queue:
         self._cancelled = {jid: end for jid, end in self._cancelled.items() if end > at}
         self._put_in_order(at)
         running, waits = fit([job.demand() for job in self._order], self._rooms())
+        begins = bool(waits) and self._quiet is not None and at > self._quiet + self._turn()
+        if begins:
+            self._forget_turns(at)
+            running, waits = fit([job.demand() for job in self._order], self._rooms())
+        self._quiet = None if waits else at if self._quiet is None else min(self._quiet, at)
         self._waits = {wait.jid: wait for wait in waits}
         self._look_elsewhere()
         started = 0  # behind the job that is looked at
@@ -165,7 +171,7 @@ class Queue:
             if own is not None:
                 own.behind = known.behind
                 own.passed = 0 if runs else own.passed + started
-                own.since = at if runs and not own.runs else own.since
+                own.since = at if runs and (begins or not own.runs) else own.since
                 own.runs = runs
             started += runs and known.jid not in self._ran
         self._ran = set(running)
@@ -344,6 +350,12 @@ class Queue:
             self._order = merge(self._all(), self._behind, at, end)
         if at > self._end + _SETTLED:
             self._behind = {}
+
+    def _forget_turns(self, at: float) -> None:
+        """Put the jobs in the order of their arrival."""
+        end = last_end(at, self._turn())
+        self._behind = {job.jid: end for job in self._order}
+        self._order = merge(self._all(), self._behind, at, end)
 
 
 def _is_over(entry: _Entry, at: float) -> bool:

@@ -81,6 +81,24 @@ def test_a_job_that_began_late_in_a_turn_keeps_its_memory_for_the_next() -> None
     assert stopped(queue, 60, 60, 30, a=40, b=40) == ["a"]
 
 
+def test_a_turn_counts_from_when_somebody_waits() -> None:
+    """What a job had before, it took from nobody."""
+    queue = Queue()
+    for at in (0, 30, 60, 90):
+        assert stopped(queue, at, 60, 30, a=20, b=20) == []
+    assert stopped(queue, 110, 60, 30, a=40, b=40) == ["b"]
+    assert stopped(queue, 120, 60, 30, a=40, b=40) == ["b"], "a has kept b out for 10 s"
+    assert stopped(queue, 150, 60, 30, a=40, b=40) == ["a"]
+
+
+def test_who_waits_again_and_again_gets_the_turn_all_the_same() -> None:
+    queue = Queue()
+    assert stopped(queue, 0, 60, 30, a=40, b=40) == ["b"]
+    for at in range(1, 30):
+        assert stopped(queue, at, 60 if at % 10 else 80, 30, a=40, b=40) == (["b"] if at % 10 else [])
+    assert stopped(queue, 30, 60, 30, a=40, b=40) == ["a"]
+
+
 def test_a_job_that_comes_is_behind_those_that_wait_and_before_none_that_came_earlier() -> None:
     queue = Queue()
     assert stopped(queue, 0, 60, 30, a=40, b=40) == ["b"]
