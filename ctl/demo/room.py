@@ -91,7 +91,7 @@ def push_out() -> None:
     From then on nothing is read ahead: daemons that run meanwhile would have back more than what goes.
     """
     read_ahead(0)
-    _reclaim("max")
+    _reclaim("anon", "max")
 
 
 def read_ahead(page_cluster: int) -> None:
@@ -101,14 +101,15 @@ def read_ahead(page_cluster: int) -> None:
 
 def find_locked() -> None:
     """Drop unlocked pages of files; only then MemAvailable leaves out the locked pages (hold_memory.c)."""
-    _reclaim("0")
+    _reclaim("file", "0")
 
 
-def _reclaim(swappiness: str) -> None:
-    """Reclaim from the root cgroup: from a NUMA node the kernel reclaims nothing while few of its pages are unmapped
-    files."""
-    with contextlib.suppress(BlockingIOError):  # "not all of it", as requested
-        _write(str(ROOT / "memory.reclaim"), f"{meminfo('MemTotal')}K swappiness={swappiness}")
+def _reclaim(kind: str, swappiness: str) -> None:
+    """Reclaim as much as there is: it ends where pages come back meanwhile. From the root cgroup: from a NUMA node
+    the kernel reclaims nothing while few of its pages are unmapped files."""
+    kb = meminfo(f"Active({kind})") + meminfo(f"Inactive({kind})")
+    with contextlib.suppress(BlockingIOError):  # "not all of it"
+        _write(str(ROOT / "memory.reclaim"), f"{kb}K swappiness={swappiness}")
 
 
 def _mapped_files() -> set[str]:
