@@ -80,19 +80,21 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def plot(experiment: Experiment, results: Results, path: Path) -> None:
-    """Bars of the speedup of jobs and the slowdown of local users, as the paper's figures have them."""
+    """Bars of the speedup of jobs and the slowdown of local users, as in the paper, where they were measured."""
     import matplotlib  # takes a second, and only this needs it
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     shown = (("speedup", "speedup of parallel jobs", None), ("slowdown", "slowdown of local users", 2.0))
+    measured = {config for workload in experiment.workloads for config in results.configs(workload.name)}
+    configs = [config for config in experiment.configs if config in measured]
     width = 0.8 / len(experiment.workloads)
     drawing, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for axis, (key, title, limit) in zip(axes, shown, strict=True):
         for number, workload in enumerate(experiment.workloads):
             places, heights, errors = [], [], []
-            for place, config in enumerate(experiment.configs):
+            for place, config in enumerate(configs):
                 found = _mean(results, workload.name, config, key)
                 if found:
                     places.append(place + (number - (len(experiment.workloads) - 1) / 2) * width)
@@ -101,8 +103,7 @@ def plot(experiment: Experiment, results: Results, path: Path) -> None:
             axis.bar(places, heights, width, yerr=errors, capsize=3, color=_COLOURS[number], label=workload.name)
         if limit is not None:
             axis.axhline(limit, color="grey", linewidth=0.8, linestyle="--")
-        ticks = range(len(experiment.configs))
-        axis.set_xticks(ticks, experiment.configs, rotation=20, ha="right", rotation_mode="anchor")
+        axis.set_xticks(range(len(configs)), configs, rotation=20, ha="right", rotation_mode="anchor")
         axis.set_title(title)
         axis.set_ylim(bottom=0)
     axes[0].legend(frameon=False)
