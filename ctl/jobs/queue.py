@@ -157,11 +157,11 @@ class Queue:
             del self._own[jid]
         self._cancelled = {jid: end for jid, end in self._cancelled.items() if end > at}
         self._put_in_order(at)
-        running, waits = fit([job.demand() for job in self._order], self._rooms())
+        running, waits = self._fitted()
         begins = bool(waits) and self._quiet is not None and at > self._quiet + self._turn()
         if begins:
             self._forget_turns(at)
-            running, waits = fit([job.demand() for job in self._order], self._rooms())
+            running, waits = self._fitted()
         self._quiet = None if waits else at if self._quiet is None else min(self._quiet, at)
         self._waits = {wait.jid: wait for wait in waits}
         self._look_elsewhere()
@@ -350,6 +350,10 @@ class Queue:
             self._order = merge(self._all(), self._behind, at, end)
         if at > self._end + _SETTLED:
             self._behind = {}
+
+    def _fitted(self) -> tuple[list[str], list[Wait]]:
+        """The jobs that run, and those that wait, by the order as it is."""
+        return fit([job.demand() for job in self._order], self._rooms())
 
     def _forget_turns(self, at: float) -> None:
         """Put the jobs in the order of their arrival."""
