@@ -15,9 +15,10 @@ __all__ = ["markdown", "plot", "table", "verdict_line"]
 
 _HOW: Final = (
     "Speedup: mean over the jobs of their time on one node, alone, under EEVDF, with all ranks there, by their time "
-    "here (CCS eq. 7). Slowdown: wall time of local users by their undisturbed wall time, and the same for the time in "
-    "which they are not asleep on purpose. Ranks run at once: of the time that ranks of a job run, the part in which "
-    "they run on all its nodes; a rank that polls runs."
+    "here (CCS eq. 7); for a job of more than two ranks that of two, times half its ranks. Slowdown: wall time of "
+    "local users by their undisturbed wall time, and the same for the time in which they are not asleep on purpose. "
+    "Ranks run at once: of the time that ranks of a job run, the part in which they run on all its nodes; a rank that "
+    "polls runs."
 )
 _VERDICTS: Final = (
     "A verdict goes by means, whatever their intervals: where these are wider than the difference, it may be chance."
