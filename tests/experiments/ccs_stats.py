@@ -5,6 +5,8 @@
                         B-CCS-23); a job that had not ended in time counts as nothing. From the opening of its gate
     completion          mean over the jobs, from the beginning of the run; a job that had not ended counts until then.
                         Beside eq. 7, which rewards the scheduler that lets single jobs starve
+    of_limit            completion / the least that any scheduler could reach: the jobs' CPU time alone, the nodes never
+                        idle, without users, paging and messages, the shortest job first
     wait                the longest time from a gate's opening to the job's end
     slowdown            of local users: seconds of all their stays / seconds these take undisturbed (B-CCS-24), the
                         start of their programs among them
@@ -13,6 +15,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -93,6 +96,16 @@ def _completion(run: Run, _alone: Run) -> float | None:
     return statistics.mean(float(job["ended_s"] or run["makespan_s"]) for job in run["jobs"])
 
 
+def _of_limit(run: Run, alone: Run) -> float | None:
+    completion = _completion(run, alone)
+    if completion is None:
+        return None
+    cpu = {kernel: float(job["cpu_s"]) / 2 for kernel, job in alone["jobs"].items()}  # a rank's: `alone` has two
+    work = sorted(cpu[job["kernel"]] * job.get("ranks", 2) / len(run["nodes"]) for job in run["jobs"])
+    least = float(statistics.mean(itertools.accumulate(work)))
+    return completion / least
+
+
 def _wait(run: Run, _alone: Run) -> float | None:
     if any("ended_s" not in job for job in run["jobs"]):
         return None
@@ -138,6 +151,7 @@ def _together(run: Run, _alone: Run) -> float | None:
 FIGURES: Final = (
     Figure("speedup", "speedup of jobs", _speedup),
     Figure("completion", "mean completion, s", _completion),
+    Figure("of_limit", "times the least possible", _of_limit),
     Figure("wait", "longest wait, s", _wait),
     Figure("makespan_s", "all jobs, s", lambda run, _alone: float(run["makespan_s"])),
     Figure("slowdown", "slowdown of local users", _slowdown),

@@ -25,7 +25,7 @@ MODULES = EXPERIMENTS["ccs-modules"]
 
 ALONE: dict[str, Any] = {
     "config": "alone", "repetition": 0, "commit": "c",
-    "jobs": {"mg": {"seconds": 8.0}, "cg": {"seconds": 12.0}},
+    "jobs": {"mg": {"seconds": 8.0, "cpu_s": 7.0}, "cg": {"seconds": 12.0, "cpu_s": 11.0}},
     "locals": {"shell": {"cycles": 40.0, "start_s": 0.5, "seconds": 8.0, "active_s": 3.2}},
 }
 
@@ -95,6 +95,17 @@ def test_completion_is_by_the_experiments_clock_and_counts_the_time_before_a_job
     assert (figures["completion"], figures["wait"]) == ((16 + 30) / 2, 26)
     assert figures["speedup"] == pytest.approx(8 / 16 / 2)
     assert "completion" not in ccs_stats.figures(run("overload", "ccs"), ALONE), "runs made before have no such times"
+
+
+def test_the_least_possible_is_the_shortest_job_first_without_anything_else() -> None:
+    times = {"opened_s": 0.0, "ended_s": 25.0, "seconds": 25.0, "together": None}
+    jobs = [{"kernel": "cg", **times}, {"kernel": "mg", **times}]
+    two = ccs_stats.figures({**run("overload", "fit"), "jobs": jobs}, ALONE)
+    assert two["of_limit"] == pytest.approx(25 / ((3.5 + 9) / 2)), "a rank of mg has 3.5 s to do, one of cg 5.5"
+    wide = [job | {"ranks": ranks} for job, ranks in zip(jobs, (4, 2), strict=True)]
+    four = ccs_stats.figures({**run("overload", "fit"), "jobs": wide, "nodes": [{"pgmajfault": 0}] * 4}, ALONE)
+    assert four["of_limit"] == pytest.approx(25 / ((1.75 + 7.25) / 2)), "mg 3.5 * 2 / 4, cg 5.5 * 4 / 4"
+    assert "of_limit" not in ccs_stats.figures(run("overload", "ccs"), ALONE), "runs made before have no such times"
 
 
 # ranks at once
