@@ -208,6 +208,7 @@ class _Live:
         self._view, self._error, self._paused, self._page = self._first, "", False, page
         self._in, self._out = os.pipe()
         os.set_blocking(self._out, False)
+        self._ended_by: int | None = None  # a signal
         self._feed = _Feed(fetch, interval, self._wake)
         self._live = Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False)
 
@@ -218,10 +219,10 @@ class _Live:
             try:
                 with keyboard(), self._live:
                     self._loop()
-            except KeyboardInterrupt:
-                return
             finally:
                 self._feed.stop()
+        if self._ended_by not in (None, signal.SIGINT):
+            raise SystemExit(128 + self._ended_by)
 
     def _loop(self) -> None:
         self._draw()
@@ -229,6 +230,8 @@ class _Live:
             ready, _, _ = select.select([sys.stdin, self._in], [], [], 1.0)
             if self._in in ready:
                 os.read(self._in, 4096)
+            if self._ended_by is not None:
+                return
             if sys.stdin in ready and not self._key(os.read(sys.stdin.fileno(), 64)):
                 return
             view, error = self._feed.take()
@@ -275,15 +278,22 @@ class _Live:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Redraw on a resize, end in order on SIGTERM and SIGHUP."""
+        """Redraw on a resize, end in order on Ctrl-C, SIGTERM and SIGHUP.
+
+        The loop ends, not the handler: Python drops what a handler raises while an object is finalized.
+        """
 
         def resized(_number: int, _frame: FrameType | None) -> None:
             self._wake()
 
         def ended(number: int, _frame: FrameType | None) -> None:
-            raise SystemExit(128 + number)
+            if self._ended_by is not None:  # the terminal takes no output, so the loop does not get there
+                raise SystemExit(128 + number)
+            self._ended_by = number
+            self._wake()
 
-        wanted = {signal.SIGWINCH: resized, signal.SIGTERM: ended, signal.SIGHUP: ended}
+        ends = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), ended)
+        wanted = {signal.SIGWINCH: resized, **ends}
         before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
         try:
             yield

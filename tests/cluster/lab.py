@@ -182,7 +182,7 @@ class Lab:
 
     async def wait_for(self, ready: asyncio.Event, name: str) -> None:
         waiting = asyncio.create_task(ready.wait())
-        done, _ = await asyncio.wait({waiting, self.brokers[name][1]}, timeout=30, return_when="FIRST_COMPLETED")
+        done, _ = await asyncio.wait({waiting, self.brokers[name][1]}, timeout=120, return_when="FIRST_COMPLETED")
         assert waiting in done, self.log(name)
 
     def log(self, name: str) -> str:

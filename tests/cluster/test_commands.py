@@ -41,7 +41,7 @@ class Machine:
             input=typed,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
             cwd=ROOT,
             env=self.environment,

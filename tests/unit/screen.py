@@ -75,7 +75,7 @@ class Terminal:
         self._do("new-session", "-d", *size, *words, ";", "set", "status", "off", ";", "resize-window", *size)
 
     def _do(self, *words: str) -> str:
-        return subprocess.run((*self._tmux, *words), capture_output=True, text=True, check=True, timeout=20).stdout
+        return subprocess.run((*self._tmux, *words), capture_output=True, text=True, check=True, timeout=120).stdout
 
     def type(self, *keys: str) -> None:
         self._do("send-keys", *keys)
@@ -87,7 +87,7 @@ class Terminal:
         """All lines as they are now, without the blanks at their ends."""
         return self._do("capture-pane", "-p").split("\n")[:-1]
 
-    def until(self, pattern: str, seconds: float = 30.0) -> list[str]:
+    def until(self, pattern: str, seconds: float = 120.0) -> list[str]:
         """Wait until a line has this pattern; the screen then."""
         end = time.monotonic() + seconds
         while not re.search(pattern, "\n".join(shown := self.screen()), re.MULTILINE):

@@ -36,7 +36,7 @@ def ctl(tmp_path: Path) -> Ctl:
             env=environment,
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 

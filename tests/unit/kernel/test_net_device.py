@@ -50,7 +50,7 @@ def held() -> dict[str, Any]:
     if shutil.which("tc") is None:
         pytest.skip("there is no tc here")
     command = ["unshare", "--net", sys.executable, "-c", HELD, str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if "Operation not permitted" in done.stderr:
         pytest.skip("only root makes network namespaces")
     assert done.returncode == 0, done.stderr

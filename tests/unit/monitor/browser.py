@@ -80,7 +80,7 @@ def look(text: str, directory: Path, *, width: int, dark: bool = False) -> Seen:
     )
     address = f"http://127.0.0.1:{server.server_port}/look.html"
     try:
-        done = subprocess.run([browser, *options, address], capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run([browser, *options, address], capture_output=True, text=True, check=True, timeout=300)
     finally:
         server.shutdown()
         server.server_close()

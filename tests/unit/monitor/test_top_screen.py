@@ -49,7 +49,7 @@ def _seen(terminal: Terminal, view: View, page: Page, columns: int, lines: int) 
     """Wait for the page; the screen, checked to be the frame, line for line: nothing is broken, cut or drawn over."""
     terminal.until("1 overview")  # a key that comes before is not for it
     terminal.type(str(PAGES.index(page) + 1))
-    wanted, end = _still(_drawn(view, page, columns, lines)), time.monotonic() + 30
+    wanted, end = _still(_drawn(view, page, columns, lines)), time.monotonic() + 120
     while _still(shown := terminal.screen()) != wanted:
         assert time.monotonic() < end, "\n".join(difflib.unified_diff(wanted, _still(shown), "frame", "screen", n=0))
         time.sleep(0.1)

@@ -114,7 +114,7 @@ class Terminal:
     def resize(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self.main, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
-    def until(self, pattern: str, seconds: float = 20.0) -> str:
+    def until(self, pattern: str, seconds: float = 120.0) -> str:
         """Read until the pattern comes; returns the output since the last call, to the pattern's end. What a busy host
         has us read at once behind it is for the next call."""
         end = time.monotonic() + seconds
@@ -175,3 +175,27 @@ def test_live_gives_the_terminal_back(end: bytes | signal.Signals) -> None:
     else:
         os.kill(terminal.pid, end)
     assert terminal.ended() == (0 if isinstance(end, bytes) else 128 + signal.SIGTERM)
+
+
+_IN_A_FINALIZER = """
+import os, signal
+
+class Signalled:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        [None for _ in range(100)]  # the handler runs in here
+
+draw = top._Live._draw
+def drawn(self):
+    draw(self)
+    if asked == 3:
+        Signalled()
+top._Live._draw = drawn
+top.run("""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_it_whatever_python_is_doing(name: str) -> None:
+    code = _CHILD.format(repository=str(REPOSITORY), tests=str(Path(__file__).parent), gone="")
+    terminal = Terminal(code=code.replace("top.run(", _IN_A_FINALIZER.format(name=name)))
+    assert terminal.ended() == (0 if name == "SIGINT" else 128 + signal.SIGTERM)

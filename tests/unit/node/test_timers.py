@@ -29,7 +29,7 @@ async def _goes_on(begin: Callable[[], object], looks: Mock, times: int = 3) -> 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
     loop.call_soon(begin)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while looks.call_count < times:
             await asyncio.sleep(0.001)
     return errors

@@ -24,7 +24,7 @@ keep = recording.start(Path(sys.argv[1]), print)
 
 def _run(path: Path, code: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", _AGENT + code, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -105,6 +105,6 @@ print(len(os.listdir(f"/proc/{writer}/fd")))
 """
     lock = os.open(tmp_path / "lock", os.O_CREAT)
     command = [sys.executable, "-c", _AGENT + code, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, pass_fds=(lock,))
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300, pass_fds=(lock,))
     os.close(lock)
     assert int(done.stdout) <= 5  # three standard ones, the socket, the log

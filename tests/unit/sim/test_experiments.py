@@ -30,7 +30,7 @@ def ctl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(Path.home())}
     return subprocess.run(
         [sys.executable, "-m", "ctl", "sim", *arguments],
-        capture_output=True, text=True, check=False, cwd=cwd, env=environment, timeout=120,
+        capture_output=True, text=True, check=False, cwd=cwd, env=environment, timeout=300,
     )  # fmt: skip
 
 
