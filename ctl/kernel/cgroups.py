@@ -20,7 +20,7 @@ from typing import NamedTuple, TypedDict
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import leftovers, paging, slurm
 from ctl.kernel.jid import check_jid
-from ctl.kernel.kernfs import keyed, put, read
+from ctl.kernel.kernfs import keyed, numbers, put, read
 from ctl.kernel.leftovers import Leftover
 
 __all__ = [
@@ -49,6 +49,21 @@ class Memory(NamedTuple):
     resident: int
     swapped: int  # only in swap
     locked: int  # of the resident: it cannot go to swap, and stays while the job is stopped; the kernel's is, too
+    refaults: int = 0  # anonymous pages that came back from swap since the job began
+
+
+class _MemoryStat(NamedTuple):
+    """The lines of memory.stat that Memory is made of, by their names there."""
+
+    anon: int
+    file_mapped: int
+    kernel: int
+    shmem: int
+    swapcached: int
+    active_anon: int
+    inactive_anon: int
+    unevictable: int
+    workingset_refault_anon: int
 
 
 class Usage(TypedDict):
@@ -73,10 +88,10 @@ def cgroup_id(path: Path) -> int:
 
 def _cpu_ns(path: Path) -> int:
     """CPU time that a cgroup has used so far."""
-    return 1000 * keyed(path / "cpu.stat")["usage_usec"]
+    return 1000 * numbers(f"{path}/cpu.stat", "usage_usec")[0]
 
 
-def _number(path: Path) -> int:
+def _number(path: Path | str) -> int:
     """The number in a file; 0 if the kernel was built without the file."""
     try:
         return int(read(path))
@@ -254,18 +269,18 @@ class JobCgroups:
         return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)
 
     def memory(self, jid: str) -> Memory:
-        """The job's memory.
+        """The job's memory. Raises OSError if there is no such job.
 
         Resident are mapped pages, but not the cache of files; what the kernel has for the job, such as page tables; and
         pages that came back early (paging.py), which are on the kernel's lists of anonymous pages and not mapped yet. A
         page that came back also keeps its place in swap while swap is not scarce; it counts once.
         """
-        path = self._there(jid)
-        stat = keyed(path / "memory.stat")
-        swapped = _number(path / "memory.swap.current") - stat["swapcached"]
-        listed = stat["active_anon"] + stat["inactive_anon"] - stat["shmem"]
-        resident = max(stat["anon"], listed) + stat["file_mapped"] + stat["kernel"]
-        return Memory(resident, max(0, swapped), stat["unevictable"] + stat["kernel"])
+        path = str(self.path(jid))
+        stat = _MemoryStat(*numbers(f"{path}/memory.stat", *_MemoryStat._fields))
+        swapped = _number(f"{path}/memory.swap.current") - stat.swapcached
+        listed = stat.active_anon + stat.inactive_anon - stat.shmem
+        resident = max(stat.anon, listed) + stat.file_mapped + stat.kernel
+        return Memory(resident, max(0, swapped), stat.unevictable + stat.kernel, stat.workingset_refault_anon)
 
     def cpu_ns(self) -> tuple[int, int]:
         """CPU time used so far by all jobs, ended jobs included, and by all tasks of this machine.
@@ -290,13 +305,13 @@ class JobCgroups:
 
     def pool_used(self) -> int:
         """Memory of all jobs together, bytes, without jobs of Slurm."""
-        return _number(self.parent / "memory.current")
+        return _number(f"{self.parent}/memory.current")
 
     def pool_held(self) -> tuple[int, int]:
         """Memory of all jobs together that only swap could free, and pages of files that they keep using: bytes,
         without jobs of Slurm."""
-        stat = keyed(self.parent / "memory.stat")
-        return max(0, self.pool_used() - stat["active_file"] - stat["inactive_file"]), stat["active_file"]
+        active, inactive = numbers(f"{self.parent}/memory.stat", "active_file", "inactive_file")
+        return max(0, self.pool_used() - active - inactive), active
 
     def protect(self, jid: str, sure: int, low: int) -> None:
         """Set a job's part of the pool's protection, bytes; nothing is set for a job of Slurm."""

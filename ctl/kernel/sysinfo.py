@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TypedDict
 
-from ctl.kernel.kernfs import keyed, read
+from ctl.kernel.kernfs import keyed, numbers, read
 
 __all__ = [
     "Pressure",
@@ -121,6 +121,11 @@ def meminfo() -> dict[str, int]:
     return {name: int(number) * (1024 if unit else 1) for name, number, unit in lines}
 
 
+def memory(*names: str) -> list[int]:
+    """These lines of /proc/meminfo, in bytes; the numbers of all others are not made."""
+    return [1024 * number for number in numbers("/proc/meminfo", *(f"{name}:" for name in names))]
+
+
 def fault_probability(tid: int) -> int:
     """The per mille of a process's pages on swap, as in compare.bpf.h; 0 if the process is gone."""
     try:
@@ -148,6 +153,11 @@ def _cpu_ms(stat: str) -> float | None:
     except OSError:
         return None
     return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_MS
+
+
+def major_faults() -> int:
+    """Since boot."""
+    return numbers("/proc/vmstat", "pgmajfault")[0]
 
 
 def vmstat() -> dict[str, int]:

@@ -12,14 +12,12 @@ facts give equal verdicts, so a job of several nodes runs on all of them or wait
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ctl.contract import JobQueue, NodeFacts, Wish
-from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.slurm_request import request_of
 from ctl.node.authority import user_name
@@ -27,7 +25,7 @@ from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
 from ctl.node.room import Room, take_sample
 from ctl.node.set_memory import Job
-from ctl.node.working_set import WorkingSets, refaults_of
+from ctl.node.working_set import WorkingSets
 
 __all__ = ["Fitting"]
 
@@ -94,10 +92,8 @@ class Fitting:
         """Tell the queue what the jobs that run get by with, for their history."""
         self._working.keep(job.jid for job in running)
         for job in running:
-            with contextlib.suppress(CoschedError, OSError):  # it has just ended
-                refaults, pids = refaults_of(self._cgroups.path(job.jid)), self._cgroups.pids(job.jid)
-                working = self._working.look(job.jid, max(0, job.resident - job.locked), job.swapped, refaults)
-                self._queue.notice(job.jid, working, self._working.ranks(job.jid, pids))
+            working = self._working.look(job.jid, max(0, job.resident - job.locked), job.swapped, job.refaults)
+            self._queue.notice(job.jid, working, self._working.ranks(job.jid, job.pids))
 
     def decide(self) -> bool:
         """Decide anew by what is known; whether the stops have changed."""

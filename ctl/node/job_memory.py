@@ -24,5 +24,6 @@ def as_seen(
         except (CoschedError, OSError):  # it has just ended
             continue
         sizes, states = (memory.resident, memory.swapped), (stopped(job.jid), elsewhere(job.jid))
-        found.append(set_memory.Job(job.jid, *sizes, job.started, *states, memory.locked))
+        pids = frozenset(job.processes)
+        found.append(set_memory.Job(job.jid, *sizes, job.started, *states, memory.locked, memory.refaults, pids))
     return tuple(found)

@@ -24,7 +24,7 @@ class LoadMeter:
 
     def look(self, at: float, speed: float) -> Load:
         """The load at this moment, seconds; `speed`: of this node."""
-        runnable, faults = max(0, sysinfo.runnable_tasks() - 1), sysinfo.vmstat()["pgmajfault"]  # the agent runs, too
+        runnable, faults = max(0, sysinfo.runnable_tasks() - 1), sysinfo.major_faults()  # the agent runs, too
         if self._at is None:
             self._runnable = float(runnable)
         elif at > self._at:

@@ -26,9 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ctl.errors import CoschedError
-from ctl.kernel import paging
+from ctl.kernel import paging, sysinfo
 from ctl.kernel.cgroups import JobCgroups
-from ctl.kernel.sysinfo import meminfo
 
 __all__ = ["Pools"]
 
@@ -195,4 +194,4 @@ class Pools:
         """Whether so many more bytes may come back: memory is free, and the jobs' limit allows them."""
         if self._most is not None and self._cgroups.pool_used() + size > self._most:
             return False
-        return meminfo()["MemAvailable"] >= size
+        return sysinfo.memory("MemAvailable")[0] >= size

@@ -38,8 +38,7 @@ class Sample:
 
 def take_sample() -> Sample:
     """The kernel's figures now."""
-    now = sysinfo.meminfo()
-    return Sample(now["MemTotal"], now["MemAvailable"], now["Active(file)"])
+    return Sample(*sysinfo.memory("MemTotal", "MemAvailable", "Active(file)"))
 
 
 class Space(NamedTuple):

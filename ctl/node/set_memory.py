@@ -55,6 +55,8 @@ class Job:
     stopped: bool = False  # now, on this node, for any reason
     elsewhere: bool = False  # another node wants it stopped
     locked: int = 0  # of the resident memory: it cannot go to swap
+    refaults: int = 0  # pages that came back from swap since it began
+    pids: frozenset[int] = frozenset()
 
     @property
     def need(self) -> int:

@@ -82,7 +82,7 @@ class SocialContract:
         self._others = _ALONE
         self._told: dict[str, Decision] = {}  # the decision of all nodes for a job
         self._slowed: dict[str, int] = {}  # jobs the kernel has as slowed: cgroup ids
-        self._total = sysinfo.meminfo()["MemTotal"]
+        self._total = sysinfo.memory("MemTotal")[0]
         self._swapping = Swapping()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joining = asyncio.Lock()
@@ -388,7 +388,7 @@ class SocialContract:
         bound = mpl_bound(int(self._settings.number("mpl")), self.weight)
         seen = self._as_seen()
         paged_s, cost = self._swapping.look(now)
-        free = sysinfo.meminfo()["MemAvailable"]
+        free = sysinfo.memory("MemAvailable")[0]
         self.epoch = set_memory.Epoch(self.user.present, paged_s, pool, seen, bound, cost, free)
         self.memory = set_memory.decide(self.memory, self.epoch)
         if self.memory.stops != before:

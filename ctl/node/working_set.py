@@ -16,21 +16,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable
 from typing import Final
 
-from ctl.kernel.kernfs import keyed
-
-__all__ = ["WorkingSets", "ranks_of", "refaults_of"]
+__all__ = ["WorkingSets", "ranks_of"]
 
 _FEW: Final = 16  # pages that come back between two looks without a meaning
 _SETTLE: Final = 3  # looks after a job goes on, in which its pages are on their way
-
-
-def refaults_of(job: Path) -> int:
-    """The anonymous pages of a job's cgroup that came back from swap so far. Raises OSError."""
-    return keyed(job / "memory.stat")["workingset_refault_anon"]
 
 
 def ranks_of(pids: Iterable[int]) -> int:
@@ -64,7 +56,7 @@ class WorkingSets:
             return 0
         return resident + (swapped if refaults - before > _FEW else 0)
 
-    def ranks(self, jid: str, pids: Sequence[int]) -> int:
+    def ranks(self, jid: str, pids: Collection[int]) -> int:
         """The ranks of a running job, counted anew when the number of its processes has changed."""
         if self._ranks.get(jid, (0, 0))[0] != len(pids):
             self._ranks[jid] = len(pids), ranks_of(pids)

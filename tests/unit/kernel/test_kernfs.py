@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctl.kernel import kernfs
-from ctl.kernel.sysinfo import fault_probability, meminfo, thread_cpu_ms
+from ctl.kernel.sysinfo import fault_probability, major_faults, meminfo, memory, thread_cpu_ms, vmstat
 
 
 def test_file_that_comes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +29,17 @@ def test_memory_is_in_bytes_and_counts_are_counts() -> None:
     assert list(now) == list(found)
     fixed = [name for name in found if name in ("MemTotal", "SwapTotal", "HugePages_Total", "Hugepagesize")]
     assert {name: now[name] for name in fixed} == {name: found[name] for name in fixed}
+
+
+def test_some_lines_are_those_of_all(tmp_path: Path) -> None:
+    """By whole names, in the order asked for; of a name that is not there the caller is told."""
+    (tmp_path / "memory.stat").write_text("active_anon 3\nanon 12\nfile 0\nshmem 7\n")
+    assert kernfs.numbers(tmp_path / "memory.stat", "shmem", "anon", "active_anon") == [7, 12, 3]
+    for name in ("mem", "hmem", "shmem7"):
+        with pytest.raises(ValueError, match="not found"):
+            kernfs.numbers(tmp_path / "memory.stat", name)
+    assert memory("SwapTotal", "MemTotal") == [meminfo()["SwapTotal"], meminfo()["MemTotal"]]
+    assert 0 < major_faults() <= vmstat()["pgmajfault"]
 
 
 def test_lines_of_name_and_number(tmp_path: Path) -> None:

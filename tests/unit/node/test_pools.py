@@ -100,7 +100,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> _Process:
     process = _Process()
     monkeypatch.setattr(paging, "spans", lambda _pid, most: ((at, most) for at in range(0, 3 * most, most)))
     monkeypatch.setattr(paging, "will_need", lambda _pid, start, size: process.read.append((start, size)))
-    monkeypatch.setattr(pools, "meminfo", lambda: {"MemAvailable": process.free})
+    monkeypatch.setattr("ctl.kernel.sysinfo.memory", lambda *_names: [process.free])
     return process
 
 

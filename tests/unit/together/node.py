@@ -283,21 +283,21 @@ def stand_ins(loop: Loop) -> Iterator[None]:
         process = current.get()
         return loop.now + (process.spent if process is not None else 0.0)
 
-    def meminfo() -> dict[str, int]:
+    def memory(*names: str) -> list[int]:
         process = current.get()
         assert process is not None
-        return process.owner.kernel.meminfo()  # type: ignore[attr-defined, no-any-return]
+        now = process.owner.kernel.meminfo()  # type: ignore[attr-defined]
+        return [now[name] for name in names]
 
     with contextlib.ExitStack() as stack:
         for target, stand_in in {
             "ctl.cluster.membership.Files": _Files,
             "ctl.cluster.relay.Link": Connection,
-            "ctl.kernel.sysinfo.meminfo": meminfo,
+            "ctl.kernel.sysinfo.major_faults": lambda: 0,
+            "ctl.kernel.sysinfo.memory": memory,
             "ctl.kernel.sysinfo.online_cpus": lambda: [0],
             "ctl.kernel.sysinfo.runnable_tasks": lambda: 1,
-            "ctl.kernel.sysinfo.vmstat": lambda: {"pgmajfault": 0},
             "ctl.node.pools.ThreadPoolExecutor": Thread,
-            "ctl.node.pools.meminfo": meminfo,
             "ctl.node.social.speed.measure": lambda: 1.0,
             "ctl.process.relay.is_member": lambda _directory: True,
         }.items():
