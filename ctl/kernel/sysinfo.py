@@ -99,7 +99,7 @@ def hotplug_seq() -> int:
 def _cpu_list(name: str) -> list[int]:
     """CPU ids out of a list such as "0-3,8"."""
     ids: list[int] = []
-    for part in (_CPUS / name).read_text().strip().split(","):
+    for part in read(_CPUS / name).strip().split(","):
         first, _, last = part.partition("-")
         ids += range(int(first), int(last or first) + 1)
     return ids
