@@ -3,6 +3,9 @@
 
 The sensor of sockets runs as soon as it is loaded. Page faults and user input are compiled in a thread meanwhile, for
 seconds; the state is "starting" until then. An agent that ends does not wait for this thread.
+
+The agent's loop runs before all other tasks, so looks and probes are a thread's work: to attach the probes of a kind of
+sockets takes a tenth of a second on a slow CPU, in which a local task would not run.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ class NodeSensors:
         self._sensors: Sensors | None = None
         self._compiling: asyncio.Future[None] | None = None
         self._next_look: asyncio.TimerHandle | None = None
+        self._aside: set[asyncio.Future[None]] = set()  # a thread's work under way
         self._began = 0.0
 
     async def start(self) -> None:
@@ -105,6 +109,7 @@ class NodeSensors:
         if self._compiling is not None:
             await self._compiling
         self._end()
+        await self._settled()
         if self._sensors is not None:
             stop = functools.partial(self._sensors.stop, unpin=False)
             await asyncio.get_running_loop().run_in_executor(None, stop)
@@ -114,6 +119,7 @@ class NodeSensors:
     async def close(self) -> None:
         """Detach, and close all maps; a compilation under way ends with the process."""
         self._end()
+        await self._settled()
         if self._sensors is not None and self._compiling is None:
             await asyncio.get_running_loop().run_in_executor(None, self._sensors.close)
 
@@ -148,14 +154,20 @@ class NodeSensors:
         }
 
     def _look_later(self) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
         self._next_look = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
 
     def _look(self) -> None:
         assert self._sensors is not None
-        try:
-            self._sensors.look_again(int(self._settings.number("unread_ms")))
-        finally:  # an error is logged, and does not end the looks
-            self._look_later()
+        unread_ms = int(self._settings.number("unread_ms"))
+
+        def looked(done: asyncio.Future[None]) -> None:
+            if self.state != "off":
+                self._look_later()
+            done.result()  # an error is logged, and does not end the looks
+
+        self._put_aside(self._sensors.look_again, unread_ms).add_done_callback(looked)
 
     def _read(self, descriptor: int, heard: Callable[[Sensors, int], Any]) -> None:
         self._readers.add(descriptor)
@@ -168,14 +180,24 @@ class NodeSensors:
 
     def _kind_counts(self, sensors: Sensors, descriptor: int) -> None:
         """A job has the first socket of a kind: attach the probes of this kind, in a thread."""
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(descriptor)
+        asyncio.get_running_loop().remove_reader(descriptor)
 
         def attended(_: object) -> None:
             if descriptor in self._readers:
                 self._read(descriptor, self._kind_counts)
 
-        loop.run_in_executor(None, sensors.attend).add_done_callback(attended)
+        self._put_aside(sensors.attend).add_done_callback(attended)
+
+    def _put_aside(self, work: Callable[..., None], *arguments: object) -> asyncio.Future[None]:
+        """Have a thread work, which waits its turn as other tasks do."""
+        future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
+        self._aside.add(future)
+        future.add_done_callback(self._aside.discard)
+        return future
+
+    async def _settled(self) -> None:
+        """Wait for the threads' work: after a stop it would attach probes anew."""
+        await asyncio.gather(*self._aside, return_exceptions=True)
 
     def _end(self) -> None:
         """Stop reading and looking."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from unittest.mock import Mock
@@ -115,12 +116,34 @@ def test_looks_at_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def watched() -> list[object]:
         ours = NodeSensors(Mock(), Settings(policy.find_policy("csm"), policy.defaults()), Mock())
-        ours._sensors = sensors
+        ours._sensors, ours.state = sensors, "on"
         errors = await _goes_on(ours._look, sensors.look_again)
         ours._end()
         return errors
 
     assert asyncio.run(watched()) == [_FAULT]
+
+
+def test_sensors_stop_after_a_look_under_way_and_no_look_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sensing, "_LOOK_EVERY", 0.001)
+    sensors, goes_on = Mock(), threading.Event()
+    sensors.look_again.side_effect = lambda _unread_ms: goes_on.wait()
+
+    async def stopped() -> None:
+        ours = NodeSensors(Mock(), Settings(policy.find_policy("csm"), policy.defaults()), Mock())
+        ours._sensors, ours.state = sensors, "on"
+        ours._look()
+        stopping = asyncio.ensure_future(ours.stop())
+        await asyncio.sleep(0.05)  # the loop runs on meanwhile
+        early = sensors.stop.called
+        goes_on.set()
+        await stopping
+        assert not early
+        assert sensors.stop.called
+        await asyncio.sleep(0.05)
+        assert sensors.look_again.call_count == 1
+
+    asyncio.run(stopped())
 
 
 def test_rows_of_figures(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
