@@ -56,7 +56,7 @@ class Job:
     elsewhere: bool = False  # another node wants it stopped
     locked: int = 0  # of the resident memory: it cannot go to swap
     refaults: int = 0  # pages that came back from swap since it began
-    pids: frozenset[int] = frozenset()
+    pids: frozenset[int] = frozenset()  # of its processes
 
     @property
     def need(self) -> int:
