@@ -109,11 +109,14 @@ class Runs:
 
 def _measure_all(
     runs: Runs, configs: Sequence[str], repeat: int, parallel: int, console: Console
-) -> dict[str, list[dict[str, Any]]]:
-    """Measure every configuration as often as asked for; the order is that of `configs`."""
+) -> tuple[dict[str, list[dict[str, Any]]], list[CoschedError]]:
+    """Measure every configuration as often as asked for; the order is that of `configs`. Also returns what failed:
+    a configuration that thrashes until its time is over takes no other's measurements along.
+    """
     wanted = [(config, number) for number in range(repeat) for config in configs]
     labels = [config if repeat == 1 else f"{config} {number + 1}" for config, number in wanted]
     measured: dict[str, list[dict[str, Any]]] = {config: [] for config in configs}
+    failed: list[CoschedError] = []
     with (
         Progress(console, labels, runs.scenario, live=not runs.top) as progress,
         concurrent.futures.ThreadPoolExecutor(parallel) as pool,
@@ -124,12 +127,15 @@ def _measure_all(
         ]
         try:
             for (config, _), future in zip(wanted, futures, strict=True):
-                measured[config].append(future.result())
+                try:
+                    measured[config].append(future.result())
+                except CoschedError as error:
+                    failed.append(error)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             runs.stop()
             raise
-    return measured
+    return {config: group for config, group in measured.items() if group}, failed
 
 
 def _check_same_work(measured: dict[str, list[dict[str, Any]]]) -> None:
@@ -203,12 +209,27 @@ def cli(top: bool, json_file: Path | None, configs: list[str], name: str, repeat
     console = Console()
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
     begin, scenario = time.monotonic(), SCENARIOS[name]
-    measured = _measure_all(Runs(scenario, top), configs, repeat, 1 if top else parallel, console)
+    measured, failed = _measure_all(Runs(scenario, top), configs, repeat, 1 if top else parallel, console)
+    if measured:
+        _tell(measured, scenario, top, time.monotonic() - begin, json_file, console)
+    if failed:
+        raise CoschedError("\n".join(map(str, failed)))
+
+
+def _tell(
+    measured: dict[str, list[dict[str, Any]]],
+    scenario: Scenario,
+    top: bool,
+    took_s: float,
+    json_file: Path | None,
+    console: Console,
+) -> None:
+    """Show the comparison, and write what was measured if there is a file for it."""
     _check_same_work(measured)
     if top:
         console.print("Measured while `ctl top` was drawing in the guest, which takes CPU time there.")
     console.print(report.table(measured, scenario))
-    console.print(f"Measured in {time.monotonic() - begin:.0f} s.")
+    console.print(f"Measured in {took_s:.0f} s.")
     if json_file is not None:
         commit = next(iter(measured.values()))[0]["commit"]
         json_file.write_text(json.dumps(report.document(measured, scenario, commit), indent=1) + "\n")
