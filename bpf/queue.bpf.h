@@ -180,7 +180,7 @@ __noinline bool stays_behind_tail(s32 cpu)
 	return q && stays_behind_task(q, rq);
 }
 
-#define LOOKS	64	/* tasks looked at for messages in one dispatch */
+#define LOOKS	32	/* tasks looked at for messages in one dispatch */
 
 /*
  * insert_RQ's loop: from the tail on, pass who may be passed. With @from set,
@@ -270,7 +270,7 @@ static __always_inline void move_queued(struct task_struct *p, u64 from, s32 cpu
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-#define OPEN_MOST	96	/* tasks between an end of a queue and a gap that is opened: LOOKS and a walk */
+#define OPEN_MOST	64	/* tasks between an end of a queue and a gap that is opened: LOOKS and a walk */
 #define OPEN_PORTION	16	/* of them, those that get a new key in one dispatch */
 
 /*

@@ -18,7 +18,7 @@
 #include "quantum.bpf.h"
 #include "running.bpf.h"
 
-#define QUIET_BATCH	32		/* tasks moved in one dispatch */
+#define QUIET_BATCH	16		/* tasks moved in one dispatch */
 #define QUIET_MOST	QUIET_BATCH	/* tasks of a quiet CPU, where there is a job */
 #define QUIET_PAUSE	25		/* jiffies, which cost no call to read: 100 ms at Debian's 250 Hz */
 
