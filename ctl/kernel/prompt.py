@@ -10,13 +10,18 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import struct
 from pathlib import Path
 from typing import Final
 
-__all__ = ["COMPILER", "LONGEST", "before_all_others", "stay_in_memory"]
+__all__ = ["COMPILER", "LONGEST", "SHORTEST_SLICE", "before_all_others", "first_at_wakeup", "stay_in_memory"]
 
 LONGEST: Final = 20  # seconds of CPU: under emulation the longest piece of work takes one
 COMPILER: Final = ("libLLVM", "libclang")  # of the sensors: a hundred megabytes that are needed once
+SHORTEST_SLICE: Final = 100_000  # ns: the kernel takes no shorter one (kernel/sched/syscalls.c, __setparam_fair)
+_SCHED_SETATTR: Final = 314  # x86-64's number
+_RESET_ON_FORK: Final = 1  # uapi/linux/sched.h, SCHED_FLAG_RESET_ON_FORK
+_SCHED_ATTR: Final = struct.Struct("IIQiIQQQ")  # uapi/linux/sched/types.h: size, policy, flags, nice, priority, times
 _MADV_PAGEOUT, _MCL_CURRENT, _MCL_ONFAULT = 21, 1, 4  # asm-generic/mman-common.h, mman.h
 
 
@@ -31,7 +36,21 @@ def before_all_others() -> str:
         resource.setrlimit(resource.RLIMIT_RTTIME, (LONGEST * 1_000_000, resource.RLIM_INFINITY))
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except (OSError, ValueError) as error:
-        return f"it waits its turn, which costs time on a busy node: SCHED_RR is refused ({error})"
+        return f"SCHED_RR is refused ({error})"
+    return ""
+
+
+def first_at_wakeup() -> str:
+    """Have the calling thread, and none that it starts, be first when it wakes, as a fair task; returns why not, or "".
+
+    By the shortest slice of EEVDF. The thread's deadline is then the nearest, and its share no larger than that of
+    others: once it has run for longer than they, it is their turn at the next tick.
+    """
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.SCHED_OTHER, _RESET_ON_FORK, nice, 0, SHORTEST_SLICE, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(_SCHED_SETATTR, 0, attributes, 0):
+        return f"a slice of {SHORTEST_SLICE / 1e6:g} ms is refused ({os.strerror(ctypes.get_errno())})"
     return ""
 
 

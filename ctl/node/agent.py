@@ -114,6 +114,7 @@ class Agent:
         self.contract.look_for_user()
         why = "the agent failed"
         try:
+            self.contract.urgency.begin(self.settings.word("contract"))
             self.contract.reserve()
             await server[0].start(server[1])
             self._metrics = metrics[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A timer by the time of day, and the priority that it needs.
+"""A timer by the time of day.
 
 Nodes that count from the time of day are in step without a message. A late node, a restarted agent or a lost message
 puts no node out of step. Nodes are as close as their clocks, which a time service keeps within a millisecond on one
@@ -10,14 +10,13 @@ network. A broadcast through the broker would arrive 11 ms later in the median a
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from ctl.kernel.sysinfo import clock_error
 
-__all__ = ["NS_PER_MS", "ClockTimer", "Slot", "Urgency"]
+__all__ = ["NS_PER_MS", "ClockTimer", "Slot"]
 
 NS_PER_MS: Final = 1_000_000
 
@@ -65,29 +64,3 @@ class ClockTimer:
             self._latest_ns = max(self._latest_ns, since)
         self._number = number
         self._call(number)
-
-
-class Urgency:
-    """Whether the agent has the lowest real-time priority: while somebody wants it.
-
-    Otherwise the agent would wait behind the jobs that it must stop (rule prio), or behind local tasks. Threads and
-    programs that the agent starts do not inherit the priority.
-    """
-
-    def __init__(self, tell: Callable[..., None]) -> None:
-        """`tell(kind, text, **details)` is called when the priority cannot be had."""
-        self._tell = tell
-        self._wanted: set[str] = set()
-
-    def want(self, who: str, wanted: bool) -> None:
-        """Run the agent ahead of all fair tasks and those of sched_ext while `who` or another wants it."""
-        before = bool(self._wanted)
-        (self._wanted.add if wanted else self._wanted.discard)(who)
-        if bool(self._wanted) == before:
-            return
-        policy, level = (os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1) if wanted else (os.SCHED_OTHER, 0)
-        try:
-            os.sched_setscheduler(0, policy, os.sched_param(level))
-        except OSError as error:  # real-time bandwidth by cgroup, and ours has none
-            text = f"the agent has no real-time priority, {who} will be late: {error.strerror}"
-            self._tell("slots", text, action="late")

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctl.kernel.cgroups import JobCgroups
-from ctl.node.clock_timer import NS_PER_MS, ClockTimer, Urgency
+from ctl.node.clock_timer import NS_PER_MS, ClockTimer
+from ctl.node.urgency import Urgency
 
 __all__ = ["Period", "Slots"]
 

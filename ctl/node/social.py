@@ -29,7 +29,6 @@ from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Scheduler
 from ctl.node import local_user, set_memory, speed
-from ctl.node.clock_timer import Urgency
 from ctl.node.explicit import Period, Slots
 from ctl.node.fitting import Fitting
 from ctl.node.job_memory import as_seen
@@ -39,6 +38,7 @@ from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, speed_weight, stretch
 from ctl.node.steps import Steps
 from ctl.node.swapping import Swapping
+from ctl.node.urgency import Urgency
 from ctl.policy import Settings
 
 __all__ = ["SocialContract"]
@@ -73,8 +73,8 @@ class SocialContract:
         self.epoch: set_memory.Epoch | None = None  # the last epoch that Set_Memory saw
         self.pools = Pools(cgroups)
         self.fitting = Fitting(queue, cgroups, self.pools)
-        urgency = Urgency(tell)
-        self.slots, self.steps = Slots(cgroups, urgency, tell), Steps(urgency, tell)
+        self.urgency = Urgency(tell)
+        self.slots, self.steps = Slots(cgroups, self.urgency, tell), Steps(self.urgency, tell)
         self.peers: Peers | None = None
         self.tell = tell
         self._scheduler, self._cgroups = scheduler, cgroups

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ctl.kernel import ext_server
-from ctl.node.clock_timer import NS_PER_MS, ClockTimer, Urgency
+from ctl.node.clock_timer import NS_PER_MS, ClockTimer
+from ctl.node.urgency import Urgency
 
 __all__ = ["Steps"]
 

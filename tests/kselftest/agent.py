@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from ctl import protocol
 from ctl.errors import CoschedError
 from ctl.kernel.cgroups import PARENT
+from ctl.kernel.prompt import SHORTEST_SLICE
 from tests.kselftest import ktap
 from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following, refused
 from tests.kselftest.node import disabled, loaded, spawned, state
@@ -45,10 +47,32 @@ def load_and_unload() -> None:
 def prompt() -> None:
     """The agent's loop runs before all other tasks, its threads and children do not."""
     with agent() as pid, spawned("ctl", "run", "--job", "j", "--", "sleep", "100") as job:
-        threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
-        first = [tid for tid in threads if os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR]
-        ktap.expect(first, [pid], f"threads before all others, of {len(threads)}")
+        ktap.expect(_threads_of(pid, os.SCHED_RR), [pid], "threads before all others")
         ktap.expect(os.sched_getscheduler(job.pid), os.SCHED_OTHER, "a job's class")
+
+
+def prompt_among_local_tasks() -> None:
+    """contract=class: the agent's loop is first when it wakes, but shares a CPU with local tasks."""
+    with agent("contract=class") as pid:
+        ktap.expect(_threads_of(pid, os.SCHED_RR), [], "threads before all others")
+        short = [tid for tid in _tids(pid) if _slice_of(tid) == SHORTEST_SLICE]
+        ktap.expect(short, [pid], "threads with the shortest slice")
+
+
+def _tids(pid: int) -> list[int]:
+    return [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def _threads_of(pid: int, kind: int) -> list[int]:
+    """The threads of a class."""
+    return [tid for tid in _tids(pid) if os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == kind]
+
+
+def _slice_of(tid: int) -> int:
+    """A fair task's slice, ns."""
+    found = re.search(r"^se\.slice\s+:\s+(\d+)$", Path(f"/proc/{tid}/sched").read_text(), re.MULTILINE)
+    assert found, f"no slice of {tid}"
+    return int(found.group(1))
 
 
 def wrong_requests() -> None:
@@ -132,6 +156,7 @@ if __name__ == "__main__":
     ktap.run(
         load_and_unload,
         prompt,
+        prompt_among_local_tasks,
         wrong_requests,
         another_scheduler,
         jobs_come_and_go,
