@@ -6,8 +6,9 @@ running jobs before it. A job that does not fit waits, and later jobs may pass i
 that waits behind it may start (B-PP-8, PP-20).
 
 A job that needs more than the whole room would page without end. So others pass it, too. It begins, and runs alone,
-whatever it needs, if no other job can use its nodes (B-PP-9), or, which is ours, if it was passed PASSES times: it
-must not wait for ever.
+whatever it needs, if no other job can use its nodes (B-PP-9). Of several such jobs that one begins which lacks least,
+because it pages least; the reading of the paper has the first. And a job must not wait for ever, which is ours, too: it
+begins if it was passed PASSES times.
 
 The rule is a function of facts, so nodes that know the same facts come to the same verdict.
 """
@@ -67,8 +68,8 @@ def fit(jobs: Sequence[Demand], rooms: Mapping[str, int]) -> tuple[list[str], li
     >>> two = [Demand("a", {"n": 40}), Demand("b", {"n": 30})]
     >>> fit(two, {"n": 60})
     (['a'], [Wait(jid='b', node='n', need=30, free=20, behind='')])
-    >>> fit(two, {"n": 35})[0], fit(two, {"n": 10})[0]  # a is too large; where both are, the first runs
-    (['b'], ['a'])
+    >>> fit(two, {"n": 35})[0], fit(two, {"n": 10})[0]  # a is too large; where both are, b lacks less
+    (['b'], ['b'])
     """
     free, taken = dict(rooms), set[str]()
     running = set[str]()
@@ -92,8 +93,13 @@ def fit(jobs: Sequence[Demand], rooms: Mapping[str, int]) -> tuple[list[str], li
             waits[job.jid] = Wait(job.jid, node, job.needs.get(node, 0), max(0, free.get(node, 0)), first)
         else:
             run(job)
-    for job in jobs:  # memory that serves none of them as it should serves the first
+    for job in sorted(jobs, key=lambda job: _lacks(job, rooms)):  # of jobs alike the first
         if job.jid in waits and not waits[job.jid].behind and taken.isdisjoint(job.needs):
             del waits[job.jid]
             run(job)
     return [job.jid for job in jobs if job.jid in running], list(waits.values())
+
+
+def _lacks(job: Demand, rooms: Mapping[str, int]) -> int:
+    """What a job lacks if it runs alone, bytes on the node where it is most."""
+    return max((need - rooms[node] for node, need in job.needs.items()), default=0)

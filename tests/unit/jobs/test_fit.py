@@ -64,6 +64,15 @@ def test_a_job_that_is_too_large_runs_alone(jobs: list[Demand], rooms: dict[str,
             assert all(short.isdisjoint(other.needs) for other in others)
 
 
+@given(st.lists(st.tuples(NEEDS, st.integers(0, PASSES - 1)), min_size=1, max_size=8), ROOMS)
+def test_where_none_fits_who_lacks_least_runs(rows: list[tuple[dict[str, int], int]], rooms: dict[str, int]) -> None:
+    jobs = [Demand(f"j{i}", needs, passed=passed) for i, (needs, passed) in enumerate(rows)]
+    jobs = [job for job in jobs if not fits(job, rooms)]
+    lacks = [max(need - rooms[node] for node, need in job.needs.items()) for job in jobs]
+    if jobs:
+        assert jobs[lacks.index(min(lacks))].jid in fit(jobs, rooms)[0]
+
+
 @given(CROWD)
 def test_nobody_passes_a_job_that_was_passed_often_enough(jobs: list[Demand]) -> None:
     """PP-20."""
