@@ -143,6 +143,7 @@ __noinline int come_back(struct task_struct *p __arg_trusted, struct task_ctx *t
 }
 
 #define BACK_LOOKS	8	/* what a task that comes back costs beside its walk, in looks at a task */
+#define BACK_MOST	64	/* looks in one dispatch: eight tasks that pass nobody */
 
 /* Take tasks back, as many as one dispatch may. */
 __noinline int take_back(s32 cpu)
@@ -153,7 +154,7 @@ __noinline int take_back(s32 cpu)
 	u32 looks = 0;
 
 	bpf_for_each(scx_dsq, p, EXPIRED(cpu), 0) {
-		if (!rq->returning || looks >= LOOKS)
+		if (!rq->returning || looks >= BACK_MOST)
 			break;
 		rq->returning--;
 		rq->w.looked = 0;
