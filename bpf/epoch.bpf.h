@@ -143,7 +143,7 @@ __noinline int come_back(struct task_struct *p __arg_trusted, struct task_ctx *t
 }
 
 #define BACK_LOOKS	8	/* what a task that comes back costs beside its walk, in looks at a task */
-#define BACK_MOST	64	/* looks in one dispatch: eight tasks that pass nobody */
+#define BACK_MOST	64	/* looks in one dispatch: eight tasks that pass nobody (of fewer, all may owe time) */
 
 /* Take tasks back, as many as one dispatch may. */
 __noinline int take_back(s32 cpu)
