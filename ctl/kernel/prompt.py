@@ -2,7 +2,7 @@
 """Promptness of the agent on a node that is short of CPUs and memory.
 
 Events between the nodes of a job are of use within some milliseconds (CCS §4.3), and busy nodes have the most events.
-An agent that waits for its turn, or for its own pages in swap, sends its events too late.
+An agent that waits for its turn, for its own pages in swap, or for khugepaged, sends its events too late.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import struct
 from pathlib import Path
 from typing import Final
 
-__all__ = ["COMPILER", "LONGEST", "SHORTEST_SLICE", "before_all_others", "first_at_wakeup", "stay_in_memory"]
+__all__ = [
+    "COMPILER",
+    "LONGEST",
+    "SHORTEST_SLICE",
+    "before_all_others",
+    "first_at_wakeup",
+    "keep_small_pages",
+    "stay_in_memory",
+]
 
 LONGEST: Final = 20  # seconds of CPU: under emulation the longest piece of work takes one
 COMPILER: Final = ("libLLVM", "libclang")  # of the sensors: a hundred megabytes that are needed once
@@ -22,6 +30,7 @@ SHORTEST_SLICE: Final = 100_000  # ns: the kernel takes no shorter one (kernel/s
 _SCHED_SETATTR: Final = 314  # x86-64's number
 _RESET_ON_FORK: Final = 1  # uapi/linux/sched.h, SCHED_FLAG_RESET_ON_FORK
 _SCHED_ATTR: Final = struct.Struct("IIQiIQQQ")  # uapi/linux/sched/types.h: size, policy, flags, nice, priority, times
+_PR_SET_THP_DISABLE: Final = 41  # uapi/linux/prctl.h
 _MADV_PAGEOUT, _MCL_CURRENT, _MCL_ONFAULT = 21, 1, 4  # asm-generic/mman-common.h, mman.h
 
 
@@ -51,6 +60,18 @@ def first_at_wakeup() -> str:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(_SCHED_SETATTR, 0, attributes, 0):
         return f"a slice of {SHORTEST_SLICE / 1e6:g} ms is refused ({os.strerror(ctypes.get_errno())})"
+    return ""
+
+
+def keep_small_pages() -> str:
+    """Have the kernel make no huge pages of this process's memory, nor of its children's; returns why not, or "".
+
+    khugepaged holds the process's memory map while it makes one, and is a task of niceness 19: beside a task that
+    computes it takes a quarter of a second, and a process that needs its map waits for so long.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0):
+        return f"khugepaged may hold it up, which costs time on a busy node: {os.strerror(ctypes.get_errno())}"
     return ""
 
 

@@ -25,6 +25,7 @@ from ctl.cluster.link import end
 from ctl.cluster.membership import Files
 from ctl.cluster.renewal import keep_renewing
 from ctl.errors import CoschedError
+from ctl.kernel.prompt import keep_small_pages
 from ctl.process import run_files
 from ctl.process.notify import tell_systemd
 from ctl.protocol import STATE_DIR
@@ -34,9 +35,9 @@ __all__ = ["forget", "running", "serve", "start", "stop"]
 _READY = 10.0  # seconds; several brokers are ready once most of them run, so a time-out is no failure then
 _STOP = 8.0  # seconds
 
-
 _UNIT = "cosched-broker.service"
 _PLACES = ("COSCHED_CLUSTER_DIR", "COSCHED_RUN_DIR", "COSCHED_STATE_DIR")  # the service has the usual places
+_log = logging.getLogger("ctl.broker")
 
 
 def _directory() -> Path:
@@ -112,6 +113,8 @@ def serve(files: Files, ready: Callable[[], None] = lambda: None) -> None:
             await work
         await end(renewing)
 
+    if refused := keep_small_pages():  # nats-server inherits it
+        _log.warning("the broker: %s", refused)
     with _locked():
         asyncio.run(until_told())
 

@@ -27,7 +27,7 @@ from ctl import policy, protocol
 from ctl.contract import Measured
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel import knobs as encoding
-from ctl.kernel.prompt import LONGEST, stay_in_memory
+from ctl.kernel.prompt import LONGEST, keep_small_pages, stay_in_memory
 from ctl.policy import Value
 from ctl.process import run_files as files
 from ctl.process.notify import tell_systemd
@@ -294,7 +294,7 @@ def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:
 
             gc.collect()
             gc.freeze()  # the modules stay for good: no collection in the loop walks them again
-            if refused := stay_in_memory():
+            for refused in filter(None, (keep_small_pages(), stay_in_memory())):
                 _log.warning("the agent: %s", refused)
 
             queue = Queue(os.uname().nodename, history=History(tell=_log.warning))

@@ -77,6 +77,11 @@ def test_nats_server_is_a_user_of_its_own(keeper: tuple[Path, subprocess.Popen[b
         assert path.stat().st_uid == 0 and not path.stat().st_mode & 0o066, f"{path} is another's to read or write"
 
 
+def test_nats_server_never_waits_for_khugepaged(keeper: tuple[Path, subprocess.Popen[bytes]]) -> None:
+    _, process = keeper
+    assert _of(_server(process.pid))["THP_enabled"] == "0"
+
+
 def test_it_ends_with_its_keeper(keeper: tuple[Path, subprocess.Popen[bytes]]) -> None:
     _, process = keeper
     server = os.pidfd_open(_server(process.pid))

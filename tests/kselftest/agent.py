@@ -49,6 +49,12 @@ def prompt() -> None:
     with agent() as pid, spawned("ctl", "run", "--job", "j", "--", "sleep", "100") as job:
         ktap.expect(_threads_of(pid, os.SCHED_RR), [pid], "threads before all others")
         ktap.expect(os.sched_getscheduler(job.pid), os.SCHED_OTHER, "a job's class")
+        ktap.expect(_has_huge_pages(pid), False, "whether khugepaged looks at the agent's memory")
+        ktap.expect(_has_huge_pages(job.pid), True, "whether it looks at a job's")
+
+
+def _has_huge_pages(pid: int) -> bool:
+    return "THP_enabled:\t1" in Path(f"/proc/{pid}/status").read_text().splitlines()
 
 
 def prompt_among_local_tasks() -> None:
