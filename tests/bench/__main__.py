@@ -79,13 +79,13 @@ def _run_part(name: str, order: Order, directories: list[Path], progress: Progre
 
     def hear(message: Message) -> None:
         if "doing" in message:
-            doing = f"{plan.SCHEDULERS[message['scheduler']].title}: {message['doing']}"
-            progress.update(bar, doing=doing)
-            if not progress.console.is_terminal:
-                progress.console.print(f"{part.title}: {doing}", highlight=False)
+            progress.update(bar, doing=f"{plan.SCHEDULERS[message['scheduler']].title}: {message['doing']}")
         else:
             heard.append(message)
             progress.advance(bar, "result" in message)
+        if not progress.console.is_terminal:  # if a later part fails, these figures are all there is
+            told = f"{part.title}: {json.dumps(message)}"
+            progress.console.print(told, markup=False, highlight=False, soft_wrap=True)
 
     run_guest(order, directories, (*part.vm, *(("--kernel", kernel) if kernel else ())), hear)
     progress.update(bar, doing="done")

@@ -140,7 +140,10 @@ def _measure(bench: plan.Benchmark, quick: bool) -> dict[str, Any]:
     if bench.hackbench:
         seconds = float(done.stdout.decode().rpartition("Time:")[2])
         return {"value": seconds * 1e9, "switches": switches}
-    return dict(json.loads(done.stdout))
+    try:
+        return dict(json.loads(done.stdout))
+    except ValueError:
+        raise RuntimeError(f"{bench.name} measured no number: {done.stdout.decode().strip()}") from None
 
 
 def _run_step(step: int, name: str, order: Order) -> None:

@@ -121,7 +121,7 @@ def _pingpong(kind: str, rounds: int, where: str = "") -> Benchmark:
 
 def _hackbench(kind: str, *flags: str, where: str = "") -> Benchmark:
     common = ("hackbench", *flags, "--groups", "4", "--fds", "10", "--datasize", "100", "--loops")
-    enter = ("sh", "-c", 'echo 0 > {job} && exec "$@"', "sh") if where == "job" else ()
+    enter = ("{dir}/enter", "{job}") if where == "job" else ()
     return Benchmark(f"hackbench-{kind}" + (where and f"-{where}"), f"hackbench, {kind}, 80 tasks{_WHERE[where]}", "ns",
                      (*enter, *common, "100"), (*enter, *common, "20"), job=bool(where), hackbench=True)
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,14 +83,40 @@ static inline void *shared(size_t size)
 	return at;
 }
 
-/* Move this process into the cgroup whose cgroup.procs is given. */
+#define CLASS_EXT	7	/* linux/sched.h, SCHED_EXT */
+
+/* Whether a scheduler has only those tasks that are SCHED_EXT (contract=class). */
+static inline int in_partial_mode(void)
+{
+	char state[16] = "", all = '1';
+	FILE *file = fopen("/sys/kernel/sched_ext/state", "r");
+
+	if (!file || !fgets(state, sizeof(state), file))
+		DIE("sched_ext's state");
+	fclose(file);
+	file = fopen("/sys/kernel/sched_ext/switch_all", "r");
+	if (!file || (all = fgetc(file)) == EOF)
+		DIE("sched_ext's mode");
+	fclose(file);
+	return !strcmp(state, "enabled\n") && all == '0';
+}
+
+/*
+ * Move this process into the cgroup whose cgroup.procs is given. Under contract=class
+ * the agent then changes its class, and children that began before would be local tasks.
+ */
 static inline void join(const char *procs)
 {
-	int fd = open(procs, O_WRONLY | O_CLOEXEC);
+	int fd = open(procs, O_WRONLY | O_CLOEXEC), tries = 10000;
 
 	if (fd < 0 || write(fd, "0", 1) != 1)
 		DIE("%s", procs);
 	close(fd);
+	while (in_partial_mode() && sched_getscheduler(0) != CLASS_EXT) {
+		if (!--tries)
+			DIE("still a local task after 10 s");
+		usleep(1000);
+	}
 }
 
 #endif /* BENCH_H */
