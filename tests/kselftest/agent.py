@@ -45,7 +45,7 @@ def load_and_unload() -> None:
 
 
 def prompt() -> None:
-    """The agent's loop runs before all other tasks, its threads and children do not."""
+    """The agent's loop runs before all other tasks, not its threads and children; it never waits for khugepaged."""
     with agent() as pid, spawned("ctl", "run", "--job", "j", "--", "sleep", "100") as job:
         ktap.expect(_threads_of(pid, os.SCHED_RR), [pid], "threads before all others")
         ktap.expect(os.sched_getscheduler(job.pid), os.SCHED_OTHER, "a job's class")
