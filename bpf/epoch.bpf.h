@@ -112,9 +112,11 @@ static __always_inline void expire(struct task_struct *p, struct task_ctx *tctx,
 		end_borrowing(rq, cpu);
 }
 
+#define WAITS_ON	(-1)
+
 /*
  * insert_RQ for a task that waited for an epoch: the next has begun, or, with
- * CAUSE_WAKE, its message has come. Returns whether it takes the CPU.
+ * CAUSE_WAKE, its message has come. Returns whether it takes the CPU, or WAITS_ON.
  */
 __noinline int come_back(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
 			 s32 cpu, u32 cause)
@@ -126,7 +128,7 @@ __noinline int come_back(struct task_struct *p __arg_trusted, struct task_ctx *t
 	bool preempt = false;
 
 	if (has_epochs(k) && settle_quantum(p, tctx, cpu) < (s64)MIN_SLICE_NS)
-		return 0;	/* it ran on for so long that another epoch passes */
+		return WAITS_ON;	/* it ran on for so long, or has so little, that another epoch passes */
 	note_queued(tctx, k);
 	if (k->trace)
 		record_begin(cpu, 0);
@@ -143,9 +145,13 @@ __noinline int come_back(struct task_struct *p __arg_trusted, struct task_ctx *t
 }
 
 #define BACK_LOOKS	8	/* what a task that comes back costs beside its walk, in looks at a task */
-#define BACK_MOST	64	/* looks in one dispatch: eight tasks that pass nobody (of fewer, all may owe time) */
+#define STAY_LOOKS	2	/* and one that has to wait on */
+#define BACK_MOST	64	/* looks in one dispatch: eight tasks that pass nobody, or 32 that wait on */
 
-/* Take tasks back, as many as one dispatch may. */
+/*
+ * Take tasks back, as many as one dispatch may. Those that wait on go to the tail,
+ * or the next dispatch would find them at the head again, and never the tasks behind.
+ */
 __noinline int take_back(s32 cpu)
 {
 	struct rq_ctx *rq = rq_of(cpu);
@@ -159,9 +165,12 @@ __noinline int take_back(s32 cpu)
 		rq->returning--;
 		rq->w.looked = 0;
 		tctx = ctx_of(p);
-		if (tctx)
-			come_back(p, tctx, cpu, CAUSE_EXPIRE);
-		looks += BACK_LOOKS + rq->w.looked;
+		if (tctx && come_back(p, tctx, cpu, CAUSE_EXPIRE) == WAITS_ON) {
+			scx_bpf_dsq_move(&___it, p, EXPIRED(cpu), 0);
+			looks += STAY_LOOKS;
+		} else {
+			looks += BACK_LOOKS + rq->w.looked;
+		}
 	}
 	return 0;
 }

@@ -71,7 +71,7 @@ __noinline int reinsert(u32 tid, s32 cpu)
 			if (in_ready_queue(p))
 				preempt = rise(p, tctx, cpu);
 			else if (waited && in_expired(p, cpu))
-				preempt = come_back(p, tctx, cpu, CAUSE_WAKE);
+				preempt = come_back(p, tctx, cpu, CAUSE_WAKE) > 0;
 		}
 	}
 	bpf_task_release(p);

@@ -100,7 +100,7 @@ __noinline s64 settle_quantum(struct task_struct *p __arg_trusted, struct task_c
 		rq->jobs_now++;
 	if (missed) {
 		for (i = 0; i < MISSED_MAX && missed; i++, missed--)
-			left = next_quantum(left, quantum);
+			left = quantum < MIN_SLICE_NS ? saved_quantum(left, quantum) : next_quantum(left, quantum);
 		if (missed)
 			left = 2 * quantum;
 		if (left >= (s64)MIN_SLICE_NS)

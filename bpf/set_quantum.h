@@ -66,10 +66,24 @@ IRQ_INLINE long long next_quantum(long long left, unsigned long long quantum)
 }
 
 /*
+ * The same for a quantum that is shorter than the shortest slice (shared_quantum()):
+ * it is saved whole, until the task has a slice together and can run.
+ */
+IRQ_INLINE long long saved_quantum(long long left, unsigned long long quantum)
+{
+	long long q = quantum, next;
+
+	if (left < -DEBT_MAX * q - DEBT_MAX_NS)
+		left = -DEBT_MAX * q - DEBT_MAX_NS;
+	next = left + q;
+	return next < q + MIN_SLICE_NS ? next : q + MIN_SLICE_NS;
+}
+
+/*
  * The quantum of each of @jobs tasks of jobs, ns, where these have L together:
  * @local_ns is the CPU time of local tasks in the last epoch. At most @most, also
  * where no local task ran. It may be less than a task can run at a time: then the
- * task runs in some epochs only.
+ * task runs in some epochs only, saved_quantum().
  */
 IRQ_INLINE unsigned long long shared_quantum(unsigned long long local_ns, unsigned int share_l,
 					     unsigned int jobs, unsigned long long most)

@@ -86,6 +86,10 @@ def jobs_together() -> None:
         scheduler.adjust(local_user=1)
         _shares(scheduler, "jobs", (_BUSY, _BUSY))
         _shares(scheduler, "jobs", (_OFTEN, _BUSY))
+        # each of 24 has less of an epoch than the shortest slice, and saves it
+        got = _share(24, 1, (_BUSY, _BUSY))
+        ktap.note(f"24 to 1: {got:.3f}, set {_L:.3f}")
+        ktap.measured(abs(got - _L) < _MOST_OFF, f"24 to 1: {got:.3f} of the CPU, {_L:.3f} set")
 
 
 def children_share_a_quantum() -> None:

@@ -6,10 +6,11 @@ Written from the papers; the native text is bpf/set_quantum.h. Times are whole n
 
 from __future__ import annotations
 
-__all__ = ["next_quantum", "shared_quantum"]
+__all__ = ["next_quantum", "saved_quantum", "shared_quantum"]
 
 TWO_TICKS = 8_000_000  # ns, of 250 Hz
 DEBT = 4  # quanta
+SHORTEST = 1_000_000  # ns: the shortest slice
 
 
 def next_quantum(left: int, quantum: int) -> int:
@@ -20,6 +21,14 @@ def next_quantum(left: int, quantum: int) -> int:
     if left > 0:
         return min(left // 2 + quantum, 2 * quantum)
     return max(left, -DEBT * quantum - TWO_TICKS) + quantum
+
+
+def saved_quantum(left: int, quantum: int) -> int:
+    """The same for a quantum that is shorter than the shortest slice: saved whole until the task can run, then no more.
+
+    A reading of ours: CCS has no such quanta, as L is each task's there (B-CCS-15).
+    """
+    return min(max(left, -DEBT * quantum - TWO_TICKS), SHORTEST) + quantum
 
 
 def shared_quantum(local_ns: int, share_l: float, jobs: int, most: int) -> int:

@@ -21,6 +21,12 @@ def test_the_next_quantum_is_the_reference_s(left: int, quantum: int) -> None:
 
 
 @settings(max_examples=1000)
+@given(st.integers(-100_000 * _MS, 100_000 * _MS), _QUANTA)
+def test_the_saved_quantum_is_the_reference_s(left: int, quantum: int) -> None:
+    assert _native.saved_quantum(left, quantum) == epochs.saved_quantum(left, quantum)
+
+
+@settings(max_examples=1000)
 @given(st.integers(0, 60_000 * _MS), st.integers(0, 1024), st.integers(0, 5000), _QUANTA)
 def test_the_shared_quantum_is_the_reference_s(local_ns: int, share: int, jobs: int, most: int) -> None:
     got = _native.shared_quantum(local_ns, share, jobs, most)
@@ -48,6 +54,19 @@ def test_a_task_that_runs_on_to_the_tick_uses_its_quantum_in_the_mean(late: list
             used += left + more
             left = -more
     assert abs(used - quantum * len(late)) <= quantum + 8 * _MS
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 8 * _MS), min_size=200, max_size=400), st.integers(20_000, _MS - 1))
+def test_a_quantum_shorter_than_a_slice_is_used_in_the_mean(late: list[int], quantum: int) -> None:
+    """The task runs in some epochs only, for a slice at least, and up to two ticks on."""
+    left = used = 0
+    for more in late:
+        left = _native.saved_quantum(left, quantum)
+        if left >= _MS:
+            used += left + more
+            left = -more
+    assert abs(used - quantum * len(late)) <= quantum + 9 * _MS
 
 
 @given(st.floats(0.01, 0.9), st.integers(1, 16), st.integers(1, 400 * _MS))
