@@ -99,7 +99,8 @@ def test_the_writer_holds_nothing_of_the_agent(tmp_path: Path) -> None:
     code = """
 keep({"time": 1.0, "kind": "job", "text": "x"})
 writer = int(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text())
-while not Path(sys.argv[1]).exists():
+log = Path(sys.argv[1])
+while not log.exists() or log.read_bytes().count(b"\\n") < 2:  # as it begins, the writer reads it by another descriptor
     time.sleep(0.02)
 print(len(os.listdir(f"/proc/{writer}/fd")))
 """
