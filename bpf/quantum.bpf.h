@@ -70,8 +70,6 @@ static __always_inline u64 epoch_quantum(struct task_struct *p, const struct tas
 	return slice_of(p, k);
 }
 
-#define MISSED_MAX	8	/* after so many epochs a task that slept has twice its quantum, near enough */
-
 /*
  * Account p's CPU time, and the epochs that ended since it was seen last. Returns
  * what is left of its quantum in the epoch of @cpu, ns. On another CPU than before,
@@ -87,7 +85,6 @@ __noinline s64 settle_quantum(struct task_struct *p __arg_trusted, struct task_c
 	bool seen = tctx->epoch_jobs == job_epoch + 1;
 	u32 missed = seen ? rq_of(tctx->epoch_cpu)->epoch - tctx->epoch : 1;
 	s64 left;
-	int i;
 
 	if (!seen || tctx->borrows)
 		ran = 0;	/* nobody else wanted that time */
@@ -99,10 +96,8 @@ __noinline s64 settle_quantum(struct task_struct *p __arg_trusted, struct task_c
 	else if (missed)
 		rq->jobs_now++;
 	if (missed) {
-		for (i = 0; i < MISSED_MAX && missed; i++, missed--)
-			left = quantum < MIN_SLICE_NS ? saved_quantum(left, quantum) : next_quantum(left, quantum);
-		if (missed)
-			left = 2 * quantum;
+		left = quantum < MIN_SLICE_NS ? saved_quantum(left, quantum, missed)
+					      : next_quantum(left, quantum, missed);
 		if (left >= (s64)MIN_SLICE_NS)
 			rq->epoch_sum += left;
 	}

@@ -50,33 +50,50 @@ IRQ_INLINE unsigned long long set_quantum(unsigned long long def_q, unsigned int
 
 #define DEBT_MAX	4	/* quanta */
 #define DEBT_MAX_NS	8000000	/* and two ticks of 250 Hz: a task that ran on for longer owes no more */
+#define HALVINGS	8	/* after so many epochs a task that slept has twice its quantum, near enough */
 
 /*
- * What a task has of an epoch, ns, that had @left of the last one. Below 0: the
- * kernel ends quanta at ticks, so a task ran on, which is taken off whole.
+ * What a task that had @left may begin with. Below 0: the kernel ends quanta at
+ * ticks, so a task ran on, which is taken off whole, up to a limit.
  */
-IRQ_INLINE long long next_quantum(long long left, unsigned long long quantum)
+IRQ_INLINE long long bounded_debt(long long left, unsigned long long quantum)
 {
-	long long q = quantum, next;
+	long long most = DEBT_MAX * quantum + DEBT_MAX_NS;
 
-	if (left < -DEBT_MAX * q - DEBT_MAX_NS)
-		left = -DEBT_MAX * q - DEBT_MAX_NS;
-	next = (left > 0 ? left / 2 : left) + q;
-	return next < 2 * q ? next : 2 * q;
+	return left < -most ? -most : left;
+}
+
+/* What a task has of an epoch, ns, that had @left at the end of the @epochs-th before it, and slept. */
+IRQ_INLINE long long next_quantum(long long left, unsigned long long quantum, unsigned int epochs)
+{
+	unsigned long long paid;
+	int i;
+
+	left = bounded_debt(left, quantum);
+	if (left < 0) {	/* each of these epochs pays a quantum */
+		paid = (-left + quantum - 1) / quantum;
+		paid = paid < epochs ? paid : epochs;
+		left += paid * quantum;
+		epochs -= paid;
+	}
+	if (left > 2 * (long long)quantum)
+		left = 2 * quantum;
+	for (i = 0; i < HALVINGS && epochs; i++, epochs--)
+		left = left / 2 + quantum;
+	return epochs ? 2 * (long long)quantum : left;
 }
 
 /*
  * The same for a quantum that is shorter than the shortest slice (shared_quantum()):
- * it is saved whole, until the task has a slice together and can run.
+ * it is saved whole, until the task has a slice together and can run (a reading of
+ * ours beside B-CCS-15).
  */
-IRQ_INLINE long long saved_quantum(long long left, unsigned long long quantum)
+IRQ_INLINE long long saved_quantum(long long left, unsigned long long quantum, unsigned int epochs)
 {
-	long long q = quantum, next;
+	long long most = quantum + MIN_SLICE_NS;
 
-	if (left < -DEBT_MAX * q - DEBT_MAX_NS)
-		left = -DEBT_MAX * q - DEBT_MAX_NS;
-	next = left + q;
-	return next < q + MIN_SLICE_NS ? next : q + MIN_SLICE_NS;
+	left = bounded_debt(left, quantum) + (long long)(quantum * epochs);
+	return left < most ? left : most;
 }
 
 /*

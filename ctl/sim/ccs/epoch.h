@@ -36,7 +36,7 @@ static void assign_quanta(struct sim *s, struct node *n, int user)
 		uint64_t quantum = quantum_of(&s->par, n->weight, user, parallel(t), t->contract);
 
 		t->quantum = quantum;
-		t->counter = quantum ? (uint64_t)next_quantum((long long)t->counter, quantum) : 0;
+		t->counter = quantum ? (uint64_t)next_quantum((long long)t->counter, quantum, 1) : 0;
 		if (t->held != !quantum)
 			set_held(s, n, i, !quantum);
 	}
