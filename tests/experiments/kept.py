@@ -11,7 +11,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from rich.console import Console
 
-__all__ = ["Kept", "Measured", "write"]
+from vm import checkout
+
+__all__ = ["Kept", "Measured", "commits_of", "write"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
 
@@ -36,8 +38,9 @@ class Kept:
         if path is not None and path.exists():
             self.measured = [json.loads(line) for line in path.read_text().splitlines()]
         elif results is not None and results.exists():
-            for one in json.loads(results.read_text())["measured"]:
-                self.add(one)
+            kept = json.loads(results.read_text())
+            for one in kept["measured"]:
+                self.add({"commit": kept["commit"], **one})
 
     @classmethod
     def of(cls, stem: str, fresh: bool, short: bool) -> Kept:
@@ -63,19 +66,24 @@ class Kept:
     def follow(self, command: Sequence[str], nodes: int, seed: int, console: Console) -> None:
         """Run a command whose lines are measurements, in JSON; keep and show each as it comes. Raises SystemExit with
         the command's status if that is not 0."""
+        known = {"nodes": nodes, "seed": seed, "commit": checkout.commit()}
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as guest:
             assert guest.stdout
             for line in guest.stdout:
-                self.add(json.loads(line) | {"nodes": nodes, "seed": seed})
+                self.add(json.loads(line) | known)
                 console.print(line.rstrip(), highlight=False, soft_wrap=True)
         if guest.returncode != 0:
             raise SystemExit(guest.returncode)
 
 
+def commits_of(measured: Iterable[Mapping[str, Any]]) -> str:
+    """The commits at which measurements were made, in their order, each once."""
+    return ", ".join(dict.fromkeys(str(one["commit"]) for one in measured))
+
+
 def write(stem: str, command: str, measured: Sequence[Mapping[str, Any]], report: Callable[[str], str]) -> None:
-    """Write what was measured by a command to results/STEM.json, and the report of it, given the commit, to STEM.md."""
-    describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
-    commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
-    kept = {"commit": commit, "command": command, "measured": measured}
+    """Write what was measured by a command to results/STEM.json, and the report of it, given commits, to STEM.md."""
+    commits = commits_of(measured)
+    kept = {"commit": commits, "command": command, "measured": measured}
     (_REPO / f"results/{stem}.json").write_text(json.dumps(kept, indent=1) + "\n")
-    (_REPO / f"results/{stem}.md").write_text(report(commit))
+    (_REPO / f"results/{stem}.md").write_text(report(commits))

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import click
 
+from tests.experiments.kept import write
 from tests.experiments.pinned import POLICIES, WORKLOADS, End, Place, arguments, places
 from tests.experiments.pinned_simulated import gaps_s, simulated
+from vm import checkout
 
 __all__ = ["Comparison", "compare", "main", "markdown"]
 
@@ -119,13 +121,10 @@ def main(policies: str, simulate: str, keep: bool) -> None:
         click.echo(f"{run['policy']}, {run['workload']}: {_row(found[-1])[-1]}", err=True)
     click.echo(markdown(map(_row, found)), nl=False)
     if keep:
-        describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
-        commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
         command = f"just experiment kernel-and-simulator --policies {policies} --keep"
-        heading = f"# The kernel and the simulator\n\n`{command}` at {commit}.\n\n"
-        (_REPO / "results/crosscheck.md").write_text(heading + markdown(map(_row, found)))
-        kept = {"commit": commit, "command": command, "measured": measured}
-        (_REPO / "results/crosscheck.json").write_text(json.dumps(kept, indent=1) + "\n")
+        heading = f"# The kernel and the simulator\n\n`{command}` at "
+        dated = [{"commit": checkout.commit(), **one} for one in measured]
+        write("crosscheck", command, dated, lambda commits: f"{heading}{commits}.\n\n{markdown(map(_row, found))}")
     raise SystemExit(not all(one.agree for one in found))
 
 

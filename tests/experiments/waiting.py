@@ -21,6 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.experiments import clusters
+from tests.experiments.kept import write
+from vm import checkout
 
 __all__ = ["Measurement", "keep", "main", "markdown", "measure", "rows", "show"]
 
@@ -97,11 +99,8 @@ def show(table: Sequence[Sequence[str]], headings: Sequence[str], repeat: int, c
 
 def keep(name: str, title: str, command: str, measured: Sequence[Measurement], table: str) -> None:
     """Write what was measured, and the table of it, to results/, with the command and the commit."""
-    describe = ["git", "-C", str(_REPO), "describe", "--always", "--dirty"]
-    commit = subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
-    kept = {"commit": commit, "command": command, "measured": measured}
-    (_REPO / f"results/{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
-    (_REPO / f"results/{name}.md").write_text(f"# {title}\n\n`{command}` at {commit}; medians.\n\n{table}")
+    dated = [{"commit": checkout.commit(), **one} for one in measured]
+    write(name, command, dated, lambda commits: f"# {title}\n\n`{command}` at {commits}; medians.\n\n{table}")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,7 +12,7 @@ import pytest
 
 from ctl import policy
 from ctl.policy import values as knob_values
-from tests.experiments.kept import Kept
+from tests.experiments.kept import Kept, commits_of
 from tests.experiments.monito_claims import CLAIMS, Results
 from tests.experiments.monito_plan import MODES, OURS, PROGRAMS, cases, knobs
 from tests.experiments.monito_report import markdown
@@ -165,6 +165,9 @@ def test_a_case_is_measured_once(tmp_path: Path) -> None:
     assert again.missing(cases(), 2, 1) == cases()[1:]
     assert again.missing(cases(), 4, 1) == again.missing(cases(), 2, 2) == cases()
     results = tmp_path / "results.json"
-    results.write_text(json.dumps({"measured": again.measured}))
-    assert Kept(tmp_path / "new.jsonl", results).missing(cases(), 2, 1) == cases()[1:]
-    assert Kept(tmp_path / "new.jsonl").measured == again.measured
+    results.write_text(json.dumps({"commit": "old", "measured": again.measured}))
+    later = Kept(tmp_path / "new.jsonl", results)
+    assert later.missing(cases(), 2, 1) == cases()[1:]
+    later.add({**cases()[1]._asdict(), "commit": "new"})
+    assert commits_of([*later.measured, *later.measured]) == "old, new"
+    assert Kept(tmp_path / "new.jsonl").measured == later.measured
