@@ -356,8 +356,13 @@ class Queue:
         return fit([job.demand() for job in self._order], self._rooms())
 
     def _forget_turns(self, at: float) -> None:
-        """Put the jobs in the order of their arrival."""
-        end = last_end(at, self._turn())
+        """Put the jobs in the order of their arrival.
+
+        A job that waits on another node says that this node has done so, perhaps before the last turn ended. Then they
+        count as gone behind at the end that it tells: with two ends the nodes would have two orders.
+        """
+        told = [job.behind for facts in self._others.values() for job in facts.jobs if not job.runs]
+        end = min([last_end(at, self._turn()), *told])
         self._behind = {job.jid: end for job in self._order}
         self._order = merge(self._all(), self._behind, at, end)
 

@@ -308,6 +308,21 @@ def test_a_turn_that_the_others_do_not_know_of_is_forgotten_when_the_clock_is_se
     assert stopped(queue, 1, 60, 30, b=40) == ["b"], "as on n2"
 
 
+def test_a_wait_that_two_nodes_see_on_two_sides_of_a_turn_s_end_leaves_one_order() -> None:
+    one, two = Queue("n1"), Queue("n2")
+    for name, queue, other in (("n1", one, two), ("n2", two, one), ("n1", one, two)):
+        other.hear({name: queue.facts()})
+        assert stopped(queue, 65, 60, 30, a=40) == []
+        queue.arrived({"a": 1})
+    assert ask(one, "b", "eve", 119, need=40 * MB), "nobody waited before: the order of arrival"
+    one.arrived({"b": 2})
+    two.hear({"n1": one.facts()})
+    two.decide(121)
+    one.hear({"n2": two.facts()})
+    one.decide(121)
+    assert one.order() == two.order() == ["a", "b"], "a came first, and has its memory"
+
+
 def test_who_asked_before_the_clock_was_set_back_is_forgotten_as_soon_as_ever() -> None:
     queue = Queue()
     ask(queue, "a", "eve", 86400)
