@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ctl.jobs.mib import needed, there
 from ctl.jobs.order import Known
 
 __all__ = ["elsewhere", "outgrown", "unclaimed"]
 
-_MIB: Final = 1 << 20
 _IF: Final = ", if it is for one node"  # a job that has not begun has not said on which others it will be
 
 
@@ -33,8 +33,8 @@ def elsewhere(job: Known, free: Mapping[str, int]) -> str:
     >>> elsewhere(Known("b", {"n1": 40 << 20}, here=True), {"n1": -20 << 20, "n2": 60 << 20})
     'n2 has 60 MiB free: after `ctl cancel b`, `ctl run --memory 40M --nodes 1 --by free` starts it there anew'
     """
-    others = [(size >> 20, node) for node, size in free.items() if node not in job.needs]
-    need = -(-sum(job.needs.values()) // _MIB)
+    others = [(there(size), node) for node, size in free.items() if node not in job.needs]
+    need = needed(sum(job.needs.values()))
     if len(job.needs) != 1 or not need or not others or max(others)[0] < need:
         return ""
     most, node = max(others)
@@ -55,4 +55,4 @@ def outgrown(job: Known, rooms: Mapping[str, int], where: str) -> str:
     short = next((node for node, need in job.needs.items() if need > rooms[node]), None)
     if not where or short is None:
         return ""
-    return f"needs {job.needs[short] / _MIB:.0f} MiB on {short}, which has {rooms[short] / _MIB:.0f} for jobs; {where}"
+    return f"needs {needed(job.needs[short])} MiB on {short}, which has {there(rooms[short])} for jobs; {where}"

@@ -19,10 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ctl.jobs.mib import needed, there
+
 __all__ = ["PASSES", "Demand", "Wait", "fit"]
 
 PASSES: Final = 15  # ParPar §3.2
-_MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class Wait:
         if self.behind:
             return f"job {self.behind} was passed {PASSES} times and is next"
         where = f" on {self.node}" if several else ""
-        if self.need < _MIB / 2:
+        if not there(self.need):
             return f"no memory is free{where}"
-        return f"needs {self.need / _MIB:.0f} MiB{where}, {self.free / _MIB:.0f} are free"
+        return f"needs {needed(self.need)} MiB{where}, {there(self.free)} are free"
 
 
 def fit(jobs: Sequence[Demand], rooms: Mapping[str, int]) -> tuple[list[str], list[Wait]]:

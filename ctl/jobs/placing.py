@@ -23,10 +23,10 @@ from typing import Final
 
 from ctl.contract import NodeFacts
 from ctl.errors import USAGE, CoschedError, brief
+from ctl.jobs.mib import needed, there
 
 __all__ = ["POLICIES", "place"]
 
-_MIB: Final = 1 << 20
 _FULL: Final = 1e6  # above every index of a node that has room
 
 
@@ -87,6 +87,6 @@ def _too_many(nodes: Mapping[str, NodeFacts], able: Mapping[str, NodeFacts], cou
         return f"{count} nodes are wanted, and {len(nodes)} tell of themselves: give fewer, or load policy fit on more"
     most = max(facts.room for facts in nodes.values())
     return (
-        f"{count} nodes with {need / _MIB:.0f} MiB for jobs are wanted, and {len(able)} of {len(nodes)} have so much, "
-        f"the largest {most / _MIB:.0f} MiB: give fewer nodes, or a smaller --memory"
+        f"{count} nodes with {needed(need)} MiB for jobs are wanted, and {len(able)} of {len(nodes)} have so much, "
+        f"the largest {there(most)} MiB: give fewer nodes, or a smaller --memory"
     )

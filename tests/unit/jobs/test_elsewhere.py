@@ -40,7 +40,7 @@ def test_a_job_that_waits_outside() -> None:
     queue = beside(n2=90)
     stopped(queue, 0, 60, a=40)
     assert ask(queue, "b", "eve", 1, need=30 * MB + 1) == (
-        "needs 30 MiB on n1, 20 are free; after a; n2 has 90 MiB free: after `ctl cancel b`, "
+        "needs 31 MiB on n1, 20 are free; after a; n2 has 90 MiB free: after `ctl cancel b`, "
         "`ctl run --memory 31M --nodes 1 --by free` starts it there, if it is for one node"
     )
     assert queue.place(1, 31 * MB, "free") == ["n2"], "the way leads there"

@@ -68,7 +68,7 @@ def test_of_equals_the_one_that_asks() -> None:
 
 def test_a_node_whose_room_is_smaller_is_none() -> None:
     assert place(NODES, "small", 1, 150) == ["large"]
-    with pytest.raises(CoschedError, match=r"2 nodes with 0 MiB .* 1 of 3 have so much"):
+    with pytest.raises(CoschedError, match=r"2 nodes with 1 MiB .* 1 of 3 have so much"):
         place(NODES, "small", 2, 150)
 
 
