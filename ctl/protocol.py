@@ -63,6 +63,7 @@ __all__ = [
     "STREAMS",
     "VERSION",
     "AgentGone",
+    "AgentSilent",
     "Client",
     "NotRunning",
     "decode_answer",
@@ -94,6 +95,10 @@ class NotRunning(CoschedError):
 
 class AgentGone(CoschedError):
     """The agent ended, or stopped answering, in the middle of a request."""
+
+
+class AgentSilent(AgentGone):
+    """The agent is there, and does not answer in time; a new connection is needed to ask again."""
 
 
 def parse(data: bytes) -> Any:
@@ -283,7 +288,7 @@ class Client:
 
     def _silent(self, error: OSError) -> CoschedError:
         if isinstance(error, (TimeoutError, BlockingIOError)):
-            return AgentGone(
+            return AgentSilent(
                 f"the agent does not answer within {self._socket.gettimeout():g} s: it may be stopped (kill -CONT its "
                 "pid), or end it with `ctl unload`",
                 1,

@@ -6,14 +6,18 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctl.cli.common import JSON, emit, table
 from ctl.errors import CoschedError
 
-__all__ = ["cancel", "history", "jobs", "place", "queue", "run", "tasks"]
+if TYPE_CHECKING:
+    from ctl.protocol import Client
+
+__all__ = ["cancel", "history", "jobs", "place", "queue", "run", "tasks", "wait_to_begin"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two; a bare number is MiB, as for Slurm
@@ -97,17 +101,35 @@ def run(
         wish |= {"static": static_size(executable_of(subject)) or 0, "ranks": ranks_of(command)}
         if count is not None:
             wish["ranks"] = per_node if os.uname().nodename in nodes else 0
-        told, why = "", agent.call("enter", **wish).get("wait", "")
-        while why:
-            if why != told:
-                click.echo(f"job {jid} waits: {why}", err=True)
-            told = why
-            time.sleep(_ASK_S)
-            why = agent.call("enter", **wish, again=True).get("wait", "")
+        why = agent.call("enter", **wish).get("wait", "")
+    wait_to_begin(wish, why, Client)
     try:
         os.execve(program, command, environment(jid, os.environ, need) | placed)
     except OSError as error:
         raise CoschedError(f"cannot run {program}: {error.strerror}", _NOT_EXECUTABLE) from None
+
+
+def wait_to_begin(wish: dict[str, Any], why: str, connect: Callable[[], Client]) -> None:
+    """Tell why a job waits, each reason once, and ask until it may begin.
+
+    An agent that is silent for a while, because it is stopped or short of CPU time, costs nobody the wait: it is asked
+    again. Raises CoschedError if it ends, or if the job is cancelled.
+    """
+    from ctl.protocol import AgentSilent
+
+    told, agent = "", None
+    while why:
+        if why != told:
+            click.echo(f"job {wish['jid']} waits: {why}", err=True)
+        told = why
+        time.sleep(_ASK_S)
+        try:
+            agent = agent or connect()
+            why = agent.call("enter", **wish, again=True).get("wait", "")
+        except AgentSilent as silent:
+            if agent is not None:
+                agent.close()
+            agent, why = None, str(silent)
 
 
 @click.command()

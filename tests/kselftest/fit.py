@@ -26,6 +26,7 @@ _USES = "import time; m = bytearray({size})\nwhile True:\n for i in range(0, len
 _LOCAL_MB: Final = 24
 _UNUSED: Final = 8 << 10  # KB of a Python program that it does not use again, and that may stay on swap
 _IDLE: Final = 512  # pages that others read back in some seconds
+_SILENT_S: Final = ktap.at_length(12, 0)  # longer than a command waits for an answer
 _SWAPPED: Final = 256  # KB of a local program that the kernel may have taken before there were jobs
 
 
@@ -119,7 +120,8 @@ def turns() -> None:
             ktap.until(lambda: "a" in _queue(), "a is here", 20)
             with spawned("ctl", "run", "--job", "b", "--memory", f"{size >> 20}M", "--", "sleep", ENDLESS) as other:
                 for turn, waits in (("a", "b"), ("b", "a"), ("a", "b")):
-                    ktap.until(partial(_have, turn, waits), f"{turn} runs, {waits} waits", 20)
+                    # a busy host exchanges memory slowly, and turns of 3 s become turns of 96 s
+                    ktap.until(partial(_have, turn, waits), f"{turn} runs, {waits} waits", 60)
                 ktap.expect((one.poll(), other.poll()), (None, None), "ends")
 
 
@@ -134,7 +136,7 @@ def _have(turn: str, waits: str) -> bool:
 
 def waits_before_it_begins() -> None:
     """A job that says what it needs waits before it begins, can be cancelled, begins in its turn or with --now."""
-    with room(_ROOM) as available, agent("epoch_ms=500", "turn_s=0", policy="fit"):
+    with room(_ROOM) as available, agent("epoch_ms=500", "turn_s=0", policy="fit") as pid:
         most = f"{available * 70 // 100 >> 20}M"
         with spawned("ctl", "run", "--job", "a", "--memory", most, "--", "sleep", ENDLESS):
             ktap.until(lambda: "a" in _queue(), "a is here", 20)
@@ -149,6 +151,10 @@ def waits_before_it_begins() -> None:
             ctl("run", "--job", "urgent", "--memory", most, "--now", "--", "true")
             with spawned(*late) as second:
                 ktap.until(lambda: _states().get("late") == "waits", "it waits", 20)
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(_SILENT_S)
+                os.kill(pid, signal.SIGCONT)
+                ktap.until(lambda: _states().get("late") == "waits", "it waits on when the agent was silent", 20)
                 ctl("cancel", "a")
                 ktap.expect(second.wait(ktap.TIME_OUT_S), 0, "status of a command that had its turn")
             assert mark.exists()
