@@ -18,6 +18,7 @@ from typing import Any, Final
 
 __all__ = ["Livelock", "Loop", "Process", "Thread", "current"]
 
+_ROUNDS: Final = 10  # of cancelling what is left at the end: what catches one may wait once more
 _MOST_STEPS: Final = 20_000  # of the loop, in a second of virtual time: some hundred times what agents need
 
 
@@ -124,11 +125,18 @@ class Loop(asyncio.AbstractEventLoop):
             process.alive, process.stopped = True, False
             process.resume()
         self.errors.clear()
-        while waiting := [task for task in self.tasks if not task.done()]:
-            for task in waiting:
+        rounds = 0
+        while self._left() and rounds < _ROUNDS:
+            rounds += 1
+            for task in self._left():
                 task.cancel()
             self._steps = 0
             self.run_until(self.now + 0.5)
+        for task in self._left():  # what would have woken it went with a process that was killed
+            task.get_coro().close()
+
+    def _left(self) -> list[asyncio.Task[Any]]:
+        return [task for task in self.tasks if not task.done()]
 
     # what asyncio asks of a loop
 
