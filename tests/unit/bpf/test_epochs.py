@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,32 +19,31 @@ _SHORT = st.integers(0, _MS - 1)
 _EPOCHS = st.integers(1, 8) | st.integers(9, 2000)
 
 
+def _one_by_one(rule: Callable[[int, int], int], left: int, quantum: int, missed: int) -> int:
+    """What is left by the reference after so many epochs."""
+    for _ in range(missed):
+        left = rule(left, quantum)
+    return left
+
+
 @settings(max_examples=1000)
 @given(_LEFT, _QUANTA, st.integers(1, 8))
 def test_the_next_quantum_is_the_reference_s(left: int, quantum: int, missed: int) -> None:
-    expected = left
-    for _ in range(missed):
-        expected = epochs.next_quantum(expected, quantum)
-    assert _native.next_quantum(left, quantum, missed) == expected
+    assert _native.next_quantum(left, quantum, missed) == _one_by_one(epochs.next_quantum, left, quantum, missed)
 
 
 @settings(max_examples=1000)
 @given(_LEFT, st.integers(_MS, 4000 * _MS), st.integers(9, 200))
 def test_a_debt_is_paid_however_long_the_task_slept(left: int, quantum: int, missed: int) -> None:
     """Behind the debt, eight epochs stand for all: then it has two quanta, near enough."""
-    expected = left
-    for _ in range(missed):
-        expected = epochs.next_quantum(expected, quantum)
+    expected = _one_by_one(epochs.next_quantum, left, quantum, missed)
     assert 0 <= _native.next_quantum(left, quantum, missed) - expected <= 2 * quantum / 256 + missed
 
 
 @settings(max_examples=1000)
 @given(_LEFT, _SHORT, _EPOCHS)
 def test_the_saved_quantum_is_the_reference_s(left: int, quantum: int, missed: int) -> None:
-    expected = left
-    for _ in range(missed):
-        expected = epochs.saved_quantum(expected, quantum)
-    assert _native.saved_quantum(left, quantum, missed) == expected
+    assert _native.saved_quantum(left, quantum, missed) == _one_by_one(epochs.saved_quantum, left, quantum, missed)
 
 
 @settings(max_examples=1000)

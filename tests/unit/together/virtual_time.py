@@ -125,10 +125,10 @@ class Loop(asyncio.AbstractEventLoop):
             process.alive, process.stopped = True, False
             process.resume()
         self.errors.clear()
-        rounds = 0
-        while self._left() and rounds < _ROUNDS:
-            rounds += 1
-            for task in self._left():
+        for _ in range(_ROUNDS):
+            if not (left := self._left()):
+                return
+            for task in left:
                 task.cancel()
             self._steps = 0
             self.run_until(self.now + 0.5)
