@@ -294,6 +294,21 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		steal(cpu, prev && is_queued_or_runs(prev) ? 2 : 1);
 }
 
+/*
+ * Did p displace itself, by a wake-up or a message, and go on (is_by_running)? Then it
+ * is over now. A task that may be in a BPF program, however, goes on until the next tick:
+ * where it leaves the CPU there, the kernel passes the program over for all others.
+ */
+void SCX_OP(cosched_tick, struct task_struct *p)
+{
+	struct rq_ctx *rq = rq_of(bpf_get_smp_processor_id());
+
+	if (p->scx.slice && rq->resume_tid != p->pid && rq->msg_r == rq->msg_w)
+		return;
+	/* this program counts for one */
+	scx_bpf_task_set_slice(p, p->migration_disabled > 1 ? MIN_SLICE_NS : 0);
+}
+
 /* sched_yield() by @from: without this op, and for all others, its slice would be over. */
 bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -415,6 +430,7 @@ struct sched_ext_ops cosched = {
 	.enqueue	= (void *)cosched_enqueue,
 	.dispatch	= (void *)cosched_dispatch,
 	.yield		= (void *)cosched_yield,
+	.tick		= (void *)cosched_tick,
 	.running	= (void *)cosched_running,	/* contract=class only: the loader takes it out else */
 	.init_task	= (void *)cosched_init_task,
 	.exit_task	= (void *)cosched_exit_task,

@@ -137,7 +137,7 @@ __noinline int insert_rq(struct task_struct *p __arg_trusted, struct task_ctx *t
 		insert_behind(p, w->near_tid, rq, cpu, turn_of(p, tctx, k), w->key, enq_flags);
 	else
 		insert(p, rq, cpu, turn_of(p, tctx, k), w->key, enq_flags);
-	if (preempt)
+	if (preempt && !stays_as_waker(p, rq, cpu, k))
 		interrupt(cpu);
 	if (k->trace)
 		record_end(cpu, preempt);

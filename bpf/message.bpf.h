@@ -15,6 +15,7 @@
 #include "epoch.bpf.h"
 
 #define MESSAGE_LOOKS	8	/* what a message costs beside its walk, in looks at a task */
+#define MSG_MARGIN	8	/* free slots below which the running task is interrupted for them */
 
 /* Let the queued task @p rise from its place. Returns whether it takes the CPU. */
 __noinline int rise(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull, s32 cpu)
@@ -140,7 +141,8 @@ static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
 
 /*
  * Data reached a socket. If its owner waits in a ready queue, tell that CPU: it
- * is interrupted and dispatch re-inserts the task. When the quantum of the task
+ * is interrupted, or its running task, which has sent the data, goes on for a while
+ * (is_by_running), and dispatch re-inserts the task. When the quantum of the task
  * that is interrupted ends is kept aside; dispatch gives it back its rest.
  */
 SEC("fentry/sock_def_readable")
@@ -184,7 +186,8 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	curr = scx_bpf_cpu_curr(cpu);
 	if (curr && curr->scx.slice && is_queued_or_runs(curr))
 		keep_rest(rq, curr, curr->scx.slice);
-	interrupt(cpu);
+	if (slot - rq->msg_r >= MSG_SLOTS - MSG_MARGIN || !is_by_running(cpu, k))
+		interrupt(cpu);
 out:
 	bpf_task_release(p);
 	return 0;

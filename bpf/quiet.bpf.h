@@ -135,7 +135,7 @@ static __always_inline u64 go_to_head(const struct task_struct *p, struct rq_ctx
 	stats_of(cpu, k->rule)[STAT_PREEMPT]++;
 	/* behind the first on credit, should the queue be in order when it comes back */
 	displace(curr, rq, rq->tail_key + spacing(), rq->tail_key + 2 * spacing());
-	return SCX_ENQ_HEAD | SCX_ENQ_PREEMPT;
+	return stays_as_waker(p, rq, cpu, k) ? SCX_ENQ_HEAD : SCX_ENQ_HEAD | SCX_ENQ_PREEMPT;
 }
 
 /* Have the tasks of the local DSQ enqueued again: where they can be taken, or placed in order. */

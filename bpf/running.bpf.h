@@ -71,6 +71,40 @@ static __always_inline void interrupt(s32 cpu)
 		scx_bpf_task_set_slice(curr, 0);
 }
 
+/*
+ * Is it the running task of @cpu itself, by a system call and not by an interrupt, that
+ * has just woken another or sent it a message? Then it goes on, for it may have more to
+ * say: until it waits, at most to the tick (ops.tick).
+ */
+static __always_inline bool is_by_running(s32 cpu, const struct knobs *k)
+{
+	const int *count;
+
+	if (!k->waker_stays || !bpf_ksym_exists(&__preempt_count) || bpf_get_smp_processor_id() != cpu)
+		return false;
+	count = bpf_this_cpu_ptr(&__preempt_count);
+	return !(*count & IN_INTERRUPT);
+}
+
+/*
+ * p, which the running task of @cpu woke, displaces it: does that one go on for now? Not
+ * if one of the two woke the other the last time as well. Of tasks that answer each
+ * other, the one displaced finds its answer when it comes back, and need not sleep.
+ */
+static __always_inline bool stays_as_waker(const struct task_struct *p, struct rq_ctx *rq, s32 cpu,
+					   const struct knobs *k)
+{
+	u32 pair;
+
+	if (!is_by_running(cpu, k))
+		return false;
+	pair = p->pid ^ bpf_get_current_task_btf()->pid;
+	if (pair == rq->woken_pair)
+		return false;
+	rq->woken_pair = pair;
+	return true;
+}
+
 /* A wake-up on a busy CPU was preceded by a search for an idle one; other insertions were not. */
 static __always_inline void wake_idle_cpu(const struct task_struct *p, struct rq_ctx *rq)
 {

@@ -27,6 +27,12 @@ extern struct task_struct *scx_bpf_dsq_peek_tail(u64 dsq_id) __optional;
 extern bool scx_bpf_dsq_insert_vtime_beside(struct task_struct *p, struct task_struct *near,
 					    struct scx_bpf_dsq_insert_vtime_args *args) __optional;
 
+/* Of this CPU; where the architecture has no such variable, the loader leaves it out. */
+extern const int __preempt_count __ksym __weak;
+
+/* Of __preempt_count, with the kernel's bits for a softirq that is served, interrupts and NMIs. */
+#define IN_INTERRUPT	0x00ff0100
+
 #define SCX_OP(name, args...)							\
 	SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define SCX_OP_SLEEPABLE(name, args...)						\
