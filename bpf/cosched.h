@@ -142,7 +142,7 @@ struct knobs {
 	unsigned int		epochs;		/* enum epochs_mode: what a task has in each epoch of a ready queue */
 	unsigned long long	epoch_ns;	/* the longest epoch */
 	unsigned int		c_mes;		/* enum c_mes_mode */
-	unsigned int		waker_stays;	/* who wakes a task that takes the CPU goes on until it blocks, or to the tick */
+	unsigned int		waker_stays;	/* who wakes a task that takes the CPU goes on, at most to the tick */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */

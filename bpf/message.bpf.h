@@ -186,7 +186,8 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	curr = scx_bpf_cpu_curr(cpu);
 	if (curr && curr->scx.slice && is_queued_or_runs(curr))
 		keep_rest(rq, curr, curr->scx.slice);
-	if (slot - rq->msg_r >= MSG_SLOTS - MSG_MARGIN || !is_by_running(cpu, k))
+	/* interrupted in here, the running task would not have been seen to send by the sensor, whose program is next */
+	if (slot - rq->msg_r >= MSG_SLOTS - MSG_MARGIN || !is_by_running(cpu))
 		interrupt(cpu);
 out:
 	bpf_task_release(p);

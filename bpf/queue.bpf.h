@@ -56,6 +56,12 @@ static __always_inline void place_head(struct rq_ctx *rq, struct placing *w, s32
 	}
 }
 
+/* Is a displaced task about to come back, behind the task under @key? */
+static __always_inline bool comes_back_behind(const struct rq_ctx *rq, u64 key)
+{
+	return rq->resume_tid && (s64)(rq->resume_key - key) > 0;
+}
+
 /*
  * Between two neighbours, of which the one ahead is @near, at most @step behind the one ahead, and ahead of the
  * displaced task that is about to come back between them.
@@ -65,8 +71,7 @@ static __always_inline void place_between(struct rq_ctx *rq, struct placing *w, 
 {
 	u64 gap;
 
-	if (rq->resume_tid && (s64)(rq->resume_key - ahead) > 0 &&
-	    (s64)(behind - rq->resume_key) > 0)
+	if (comes_back_behind(rq, ahead) && (s64)(behind - rq->resume_key) > 0)
 		behind = rq->resume_key;
 	gap = behind - ahead;
 	if (gap < 4 && !rq->gap) {
@@ -126,7 +131,7 @@ static __always_inline void place_credit(struct rq_ctx *rq, struct placing *w, s
 	}
 	if (!credited)
 		place_head(rq, w, cpu);
-	else if (rq->credit_key == rq->tail_key)
+	else if (rq->credit_key == rq->tail_key && !comes_back_behind(rq, rq->tail_key))
 		place_tail(rq, w);
 	else
 		place_between(rq, w, rq->credit_key, rq->credit_tid, rq->credit_limit,

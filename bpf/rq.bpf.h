@@ -58,6 +58,7 @@ struct rq_ctx {
 	u32	credit_tid;
 	u32	resume_tid;
 	u32	rest_tid;
+	u32	late_tid;	/* displaced, it went on, and then a kernel thread took the CPU */
 	u32	woken_pair;	/* the last two of which one woke and displaced the other, exclusive or */
 	u32	set;		/* of knobs, for the decision under way */
 	u32	seq;		/* decision records, lost ones included */

@@ -76,11 +76,11 @@ static __always_inline void interrupt(s32 cpu)
  * has just woken another or sent it a message? Then it goes on, for it may have more to
  * say: until it waits, at most to the tick (ops.tick).
  */
-static __always_inline bool is_by_running(s32 cpu, const struct knobs *k)
+static __always_inline bool is_by_running(s32 cpu)
 {
 	const int *count;
 
-	if (!k->waker_stays || !bpf_ksym_exists(&__preempt_count) || bpf_get_smp_processor_id() != cpu)
+	if (!bpf_ksym_exists(&__preempt_count) || bpf_get_smp_processor_id() != cpu)
 		return false;
 	count = bpf_this_cpu_ptr(&__preempt_count);
 	return !(*count & IN_INTERRUPT);
@@ -96,7 +96,7 @@ static __always_inline bool stays_as_waker(const struct task_struct *p, struct r
 {
 	u32 pair;
 
-	if (!is_by_running(cpu, k))
+	if (!k->waker_stays || !is_by_running(cpu))
 		return false;
 	pair = p->pid ^ bpf_get_current_task_btf()->pid;
 	if (pair == rq->woken_pair)
@@ -172,8 +172,10 @@ static __always_inline u64 was_displaced(const struct task_struct *p, struct rq_
 static __always_inline void put_back(struct task_struct *p, struct rq_ctx *rq, s32 cpu, u64 slice,
 				     bool quiet, u64 enq_flags)
 {
-	if (quiet) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_HEAD);
+	if (quiet) {	/* the task that displaced it is being picked, and leaves the head, unless a kernel thread is */
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice,
+				   rq->late_tid == p->pid ? enq_flags : enq_flags | SCX_ENQ_HEAD);
+		rq->late_tid = 0;
 		return;
 	}
 	if (knobs_of(rq)->trace)
@@ -193,6 +195,7 @@ __noinline int insert_kthread(struct task_struct *p __arg_trusted, s32 cpu, u64 
 	struct task_ctx *cctx;
 
 	stats_of(cpu, k->rule)[STAT_DIRECT]++;
+	rq->late_tid = rq->resume_tid;
 	curr = running_on(cpu, &cctx);
 	if (curr && curr->pid != p->pid) {
 		struct task_struct *head = scx_bpf_dsq_peek(cpu);

@@ -160,8 +160,8 @@ _KNOBS = (
         "waker_stays",
         "choice",
         "on",
-        "a task that wakes another, or sends it a message, and loses the CPU to it keeps it until it waits, at most to "
-        "the next tick; off: it loses the CPU at once",
+        "a task that wakes another and loses the CPU to it keeps it until it waits, at most to the next tick; off: it "
+        "loses the CPU at once",
         "B-CSM-4",
         choices=("on", "off"),
         fields=("waker_stays",),
