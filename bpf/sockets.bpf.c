@@ -51,7 +51,7 @@ int BPF_KPROBE(name##_kprobe, type *first)					\
 }										\
 static __always_inline void name(type *first)
 
-/* ---- always on: how sockets come, and go ---- */
+/* ---- always on: how sockets are made, and go ---- */
 
 SEC("fentry/security_socket_post_create")
 int BPF_PROG(on_create_fentry, struct socket *sock, int family, int type, int protocol, int kern)
@@ -96,6 +96,8 @@ int BPF_KPROBE(on_free_kprobe, struct sock *sk)
 	bpf_map_delete_elem(&by_address, &key);
 	return 0;
 }
+
+/* ---- on while there are jobs: how a socket comes to a job that did not make it ---- */
 
 /* It is also called before a receiver waits: then nothing was received. */
 static __always_inline void tcp_received(struct sock *sk, int copied)

@@ -107,13 +107,14 @@ class Sensors:
         """A descriptor that is readable when a job has the first socket of a kind."""
         return self._sockets.signal_fd
 
-    def look_again(self, unread_ms: int = 0) -> None:
+    def look_again(self, unread_ms: int = 0, *, jobs: bool = True) -> None:
         """Have the kernel look again at jobs' sockets, at times at threads, for missed changes. Call this every second.
 
         Messages that a task has left unread for `unread_ms` of its CPU time no longer count; 0: all messages count.
+        `jobs`: whether there are any now; without, fewer functions are probed.
         """
         if "sockets" in self.active:
-            self._sockets.look_again(unread_ms, every_kind=self._every_kind)
+            self._sockets.look_again(unread_ms, jobs=jobs, every_kind=self._every_kind)
         if self.active & _PER_THREAD:
             self._looks += 1
             if self._looks % _DEAD_EVERY == 0:

@@ -2,7 +2,8 @@
 """The sensor of sockets: bpf/sockets.bpf.o, loaded through libbpf; its source describes the probes.
 
 A probe costs all of the node's programs that call the function. At first only the functions are probed through which
-sockets of jobs come and go. The functions through which packets of a kind of socket pass are probed once a job has a
+sockets come and go. The functions by which a task receives are probed while there are jobs: a job may have been given a
+socket that it did not make. The functions through which packets of a kind of socket pass are probed once a job has a
 socket of that kind: `signal_fd` is then readable, and attend() attaches the probes.
 """
 
@@ -29,7 +30,8 @@ FORMS: Final = ("fentry", "kprobe")
 KINDS: Final = tuple(constant(f"SOCK_{name}") for name in ("TCP", "UDP", "UNIX", "UNIX_DGRAM"))
 _SHARED: Final = ("obs", "socks", "sensed")
 _LIFE: Final = ("on_exit", "on_exchange_tids")
-_OWNERS: Final = ("on_create", "on_graft", "on_close", "on_tcp_received", "on_udp_received", "on_unix_received")
+_SOCKETS: Final = ("on_create", "on_graft", "on_close")
+_RECEIVED: Final = ("on_tcp_received", "on_udp_received", "on_unix_received")
 _PACKETS: Final = ("on_readable", "on_wakeup")
 _OF_KIND: Final = dict(
     zip(
@@ -153,9 +155,11 @@ class SocketSensor:
         """Observe sockets of jobs from now on; `every_kind`: attach the probes of all kinds at once."""
         with self._lock:
             kprobes = ("on_free",) if self._form == "kprobe" else ()
-            self._attach((*kprobes, *_OWNERS))
+            self._attach((*kprobes, *_SOCKETS))
             if every_kind:
                 self._attend(frozenset(KINDS))
+            elif self.everyone:
+                self._attach(_RECEIVED)
 
     def stop(self) -> None:
         """Observe no sockets any more."""
@@ -184,6 +188,7 @@ class SocketSensor:
     def _attend(self, kinds: frozenset[int]) -> None:
         if kinds == self.attended:
             return
+        self._attach(_RECEIVED)
         for kind in sorted(kinds - self.attended):
             self._attach(_PACKETS + _OF_KIND[kind])
         for kind in sorted(self.attended - kinds):
@@ -193,14 +198,21 @@ class SocketSensor:
         self.attended = kinds
         self._over("look_again", "socks")  # messages that came before the probes
 
-    def look_again(self, unread_ms: int, *, every_kind: bool = False) -> None:
-        """Have the kernel look at the sockets that count: correct levels, and note unread messages."""
+    def look_again(self, unread_ms: int, *, jobs: bool = True, every_kind: bool = False) -> None:
+        """Have the kernel look at the sockets that count: correct levels, and note unread messages.
+
+        `jobs`: whether there are any now.
+        """
         with self._lock:
             counting = self._counting()
             for kind in KINDS:
                 self._idle[kind] = 0 if kind in counting else self._idle[kind] + 1
             if not every_kind:
                 self._attend(counting | {kind for kind in self.attended if self._idle[kind] < _IDLE_LOOKS})
+                if jobs or self.everyone or self.attended:
+                    self._attach(_RECEIVED)
+                else:
+                    self._detach(_RECEIVED)
             self._sensing.unread_ms = unread_ms
             if counting:
                 self._over("look_again", "socks")
@@ -240,8 +252,11 @@ class SocketSensor:
 
     @everyone.setter
     def everyone(self, wanted: bool) -> None:
-        if self._sensing is not None:
-            self._sensing.everyone = wanted
+        with self._lock:
+            if self._sensing is not None:
+                self._sensing.everyone = wanted
+                if wanted and _SOCKETS[0] in self._links:
+                    self._attach(_RECEIVED)
 
     def sensed(self) -> Sensed:
         """The numbers of unobserved threads and sockets, and of the sockets of each kind that count."""

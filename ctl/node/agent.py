@@ -74,7 +74,7 @@ class Agent:
         self.contract = SocialContract(
             scheduler, cgroups, self.settings, lambda: self.jobs, self._input, self.tell, queue, join
         )
-        self.sensors = NodeSensors(self.tell, self.settings, self._input_seen)
+        self.sensors = NodeSensors(self.tell, self.settings, self._input_seen, lambda: bool(self.jobs))
         by_class = self.settings.word("contract") == "class"
         self.jobs = Jobs(
             cgroups,

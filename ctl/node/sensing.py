@@ -34,12 +34,14 @@ class NodeSensors:
     """Starts and stops the sensors without holding up the event loop."""
 
     def __init__(
-        self, tell: Callable[..., None], settings: Settings, input_seen: Callable[[], None]
+        self, tell: Callable[..., None], settings: Settings, input_seen: Callable[[], None],
+        jobs: Callable[[], bool] = lambda: True,
     ) -> None:
         """`tell(kind, text, **details)` is called at every change; `settings` has the knobs unread_ms and classify;
-        `input_seen` is called when a user did something after a pause, and when the sensors came or went."""
+        `input_seen` is called when a user did something after a pause, and when the sensors came or went; `jobs` tells
+        whether there are any."""
         self.state, self.reason = "off", ""
-        self._tell, self._settings, self._input_seen = tell, settings, input_seen
+        self._tell, self._settings, self._input_seen, self._jobs = tell, settings, input_seen, jobs
         self._readers: set[int] = set()
         self._sensors: Sensors | None = None
         self._compiling: asyncio.Future[None] | None = None
@@ -167,7 +169,8 @@ class NodeSensors:
                 self._look_later()
             done.result()  # an error is logged, and does not end the looks
 
-        self._put_aside(self._sensors.look_again, unread_ms).add_done_callback(looked)
+        look = functools.partial(self._sensors.look_again, jobs=self._jobs())
+        self._put_aside(look, unread_ms).add_done_callback(looked)
 
     def _read(self, descriptor: int, heard: Callable[[Sensors, int], Any]) -> None:
         self._readers.add(descriptor)

@@ -10,6 +10,7 @@ from tests.kselftest import ktap
 from tests.kselftest.command import TIMEOUT, Follower, agent, asked, ctl, following
 from tests.kselftest.node import online, spawned, state
 
+_RECEIVE = ("tcp_cleanup_rbuf", "skb_consume_udp", "scm_recv_unix")
 _PART = 0.4  # of the time until all sensors observe: sockets do so by then, on a host of any speed
 _UNREAD = """
 import os, socket, time
@@ -43,6 +44,7 @@ def sensors_live() -> None:
                 ktap.expect(state(), "enabled", "sched_ext state with CPU 1 offline")
                 asked("status")
         ktap.expect(asked("status")["sensors"]["state"], "on", "sensors after CPU 1 came back")
+        _receiving_is_probed_beside_jobs()
         _first_socket_of_its_kind()
 
 
@@ -62,6 +64,19 @@ def _memory_is_locked(pid: int) -> None:
     ktap.note(f"{resident} KB resident, {locked} KB locked")
     assert locked > resident / 2, "the agent's memory is not locked"
     assert resident < 120 << 10, "the sensors' compiler is still in memory"
+
+
+def _receiving_is_probed_beside_jobs() -> None:
+    """On a node without jobs nobody who receives passes a probe."""
+
+    def probed() -> int:
+        listed = Path("/sys/kernel/tracing/enabled_functions").read_text().split()
+        return sum(function in listed for function in _RECEIVE)
+
+    ktap.until(lambda: probed() == 0, "functions that receive are not probed without a job")
+    with spawned("ctl", "run", "--job", "asleep", "--", "sleep", "999"):
+        ktap.until(lambda: probed() == len(_RECEIVE), "they are beside a job")
+    ktap.until(lambda: probed() == 0, "and no more behind it")
 
 
 def _first_socket_of_its_kind() -> None:

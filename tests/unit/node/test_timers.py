@@ -127,7 +127,7 @@ def test_looks_at_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sensors_stop_after_a_look_under_way_and_no_look_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sensing, "_LOOK_EVERY", 0.001)
     sensors, goes_on = Mock(), threading.Event()
-    sensors.look_again.side_effect = lambda _unread_ms: goes_on.wait()
+    sensors.look_again.side_effect = lambda _unread_ms, jobs: goes_on.wait()
 
     async def stopped() -> None:
         ours = NodeSensors(Mock(), Settings(policy.find_policy("csm"), policy.defaults()), Mock())
