@@ -156,10 +156,10 @@ class SocketSensor:
         with self._lock:
             kprobes = ("on_free",) if self._form == "kprobe" else ()
             self._attach((*kprobes, *_SOCKETS))
+            if every_kind or self.everyone:
+                self._attach(_RECEIVED)
             if every_kind:
                 self._attend(frozenset(KINDS))
-            elif self.everyone:
-                self._attach(_RECEIVED)
 
     def stop(self) -> None:
         """Observe no sockets any more."""
