@@ -186,7 +186,7 @@ int BPF_PROG(on_arrival, struct sock *sk)
 	curr = scx_bpf_cpu_curr(cpu);
 	if (curr && curr->scx.slice && is_queued_or_runs(curr))
 		keep_rest(rq, curr, curr->scx.slice);
-	/* interrupted in here, the running task would not have been seen to send by the sensor, whose program is next */
+	/* the sensor, whose program comes after this one, counts the message: an interrupt in here would be too early */
 	if (slot - rq->msg_r >= MSG_SLOTS - MSG_MARGIN || !is_by_running(cpu))
 		interrupt(cpu);
 out:
