@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Packs this checkout, the BPF objects and the guest's own files into a small disk that init lays over the root.
 
-Layout of the disk: src/ (the files git knows or would add), bpf/ (compiled objects), bin/, systemd/ and default/
-(linked into /usr/local/bin, /etc/systemd/system and /etc/default). Python files are compiled here, natively, because
-an emulated CPU would take a second for it in every run.
+Layout of the disk: src/ (the files git knows or would add), bpf/ (compiled objects, and in progs/ the C programs of
+tests and of the demo: /usr/lib/cosched), bin/, systemd/ and default/ (linked into /usr/local/bin, /etc/systemd/system
+and /etc/default). Programs and Python files are compiled here, natively, because an emulated CPU would take seconds
+for each in every run.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = ["commit", "ensure", "files", "pack"]
 
 _HERE = Path(__file__).parent
 _ROOM_MB = 64  # free space on the disk, for what programs write next to the sources
+_PROGRAMS = ("ctl/demo/progs", "tests/kselftest/progs")  # of these directories, by progs.mk
 _GUEST_FILES = {
     "bin/ctl": _HERE / "guest/ctl",
     "systemd/cosched.service": _HERE / "cosched.service",
@@ -95,6 +97,16 @@ def _stage(work: Path, names: list[str], objects: Path, image: Image) -> None:
     shutil.copytree(objects, work / "bpf")
     for name, source in _GUEST_FILES.items():
         shutil.copy2(source, work / name)
-    # A file that does not compile is its author's business: the guest will say so when it is imported.
+    _make_programs(work, image)
+    # A Python file that does not compile is its author's business: the guest will say so when it is imported.
     chroot.run_in(image.rootfs, ["sh", "-c", "python3 -m compileall -q /src >/dev/null 2>&1 || true"],
                   "compiling the checkout's Python files", {"/src": work / "src"})
+
+
+def _make_programs(work: Path, image: Image) -> None:
+    out = work / "bpf" / "progs"
+    out.mkdir()
+    for directory in _PROGRAMS:
+        words = ["make", "--silent", "-C", f"/src/{directory}", "-f", "/src/vm/progs.mk", "OUT=/out"]
+        binds = {"/src": work / "src", "/out": out}
+        chroot.run_in(image.rootfs, words, f"compiling the programs of {directory}", binds)

@@ -16,7 +16,6 @@ __all__ = ["Progress", "describe"]
 
 _EVERY_S: Final = 10.0  # guest seconds between two lines where there is no terminal
 _PHASES: Final[dict[str, str]] = {
-    "compile": "compiling the programs in the guest",
     "load": "loading the scheduler and its sensors",
     "start": "starting the MPI jobs",
     "settle": "pushing out idle memory, holding the rest",

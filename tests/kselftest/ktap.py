@@ -16,7 +16,6 @@ shorter of two times or counts. `just test` does so; `just test-all` and `just k
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -58,8 +57,7 @@ PATIENCE = 4  # the longest wait, in waits on an idle host
 TIME_OUT_S = 300  # of a program that measures and ends by itself
 _TOLD = 60  # lines of the kernel's log that a failure shows
 _QUICK = os.environ.get("COSCHED_QUICK") == "1"
-_PROGRAMS = Path(__file__).parent / "progs"
-_COMPILED = Path("/run/kselftest")  # programs, for all test files of this boot: gcc takes seconds on an emulated CPU
+_PROGRAMS = Path("/usr/lib/cosched/progs")  # compiled on the host: gcc takes seconds on an emulated CPU
 
 
 T = TypeVar("T")
@@ -123,17 +121,9 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> No
         time.sleep(0.02)
 
 
-def program(name: str, *options: str) -> str:
-    """Path of a C program of progs/, compiled at most once in a boot. Options go to gcc: "-lpthread"."""
-    source = _PROGRAMS / f"{name}.c"
-    key = hashlib.sha256(repr((source.read_bytes(), options)).encode()).hexdigest()[:12]
-    binary = _COMPILED / f"{name}-{key}"
-    if not binary.exists():
-        _COMPILED.mkdir(parents=True, exist_ok=True)
-        made = binary.with_suffix(f".{os.getpid()}")  # a killed compiler leaves no half program to the next test
-        subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(made), str(source), *options], check=True)
-        made.rename(binary)
-    return str(binary)
+def program(name: str) -> str:
+    """Path of a C program of progs/."""
+    return str(_PROGRAMS / name)
 
 
 def _kernel_log() -> list[str]:

@@ -29,9 +29,7 @@ class _Faulter:
     """The program that takes page faults on command."""
 
     def __init__(self, path: str) -> None:
-        command = (
-            f"echo $$ > {_CGROUP}/cgroup.procs && exec {program('faults', '-lpthread')} {path} {_CGROUP}/memory.reclaim"
-        )
+        command = f"echo $$ > {_CGROUP}/cgroup.procs && exec {program('faults')} {path} {_CGROUP}/memory.reclaim"
         self._process = subprocess.Popen(
             ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -44,7 +44,7 @@ def _left(sensors: Sensors, known: set[int]) -> dict[int, Socket]:
 def _no_drift(sensors: Sensors, protocol: str) -> None:
     """Send the messages; then no count and no entry may be left."""
     known, counted = set(sensors.sockets()), sensors.sensed()
-    command = [program("messages", "-lpthread"), protocol, str(_COUNT), str(_ROUNDS)]
+    command = [program("messages"), protocol, str(_COUNT), str(_ROUNDS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
         expect(process.stdout.readline(), "done\n", "the program's answer")

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# C programs that a guest runs, one of each *.c of a directory; mpi_* are ranks of MPICH.
+#     make -C DIRECTORY -f vm/progs.mk OUT=DIRECTORY    vm/checkout.py, with the image's compilers
+
+OUT ?= .
+CFLAGS ?= -O2 -Wall -Werror
+
+all: $(patsubst %.c,$(OUT)/%,$(wildcard *.c))
+
+$(OUT)/mpi_%: mpi_%.c
+	@mpicc.mpich $(CFLAGS) -o $@ $<
+
+$(OUT)/%: %.c
+	@gcc $(CFLAGS) -o $@ $<
+
+.PHONY: all
