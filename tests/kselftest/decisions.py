@@ -59,7 +59,9 @@ def _disturb(scheduler: Scheduler, cgids: list[int], seconds: float) -> None:
     """Change the inputs of decisions while they are recorded; `cgids`: of the jobs."""
     end, turn = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        scheduler.write_knobs(overload=turn % 2 + 1, **_SEED_KNOBS[turn % len(_SEED_KNOBS)])
+        scheduler.write_knobs(
+            overload=turn % 2 + 1, waker_stays=turn // 2 % 2, **_SEED_KNOBS[turn % len(_SEED_KNOBS)]
+        )
         scheduler.place_jobs(cgids[:: (-1) ** turn])
         if turn % 4 == 1:
             _cpu1(online=False)
