@@ -195,11 +195,12 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
 @click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option(
     "--parallel",
-    default=os.cpu_count() or 1,
-    show_default="one per CPU",
+    default=(os.cpu_count() or 1) + 1,
+    show_default="one more than CPUs",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Guests that run at once.",
+    help="Guests that run at once. They count instructions, so they may share a CPU; with one more than CPUs, no CPU "
+    "idles for long before the last guest ends.",
 )
 def cli(top: bool, json_file: Path | None, configs: list[str], name: str, repeat: int, parallel: int) -> None:
     """Run parallel jobs and a local task in too little memory, under the kernel's own scheduler and under ours.

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Records decisions of the running scheduler under stress, one file per rule, for the replay through tests/reference.
 
-    decisions.py OUT [SECONDS_PER_RULE]
+    decisions.py OUT [SECONDS_PER_RULE [CONTRACT...]]
 
-OUT gets RULE-CONTRACT-CPUS.bin (format: ctl/kernel/trace.py), under both contracts. The load meanwhile has all events
-of a ready queue: messages for waiting and for queued tasks, major faults, forks, sleepers with credit, overload
-switched on and off, other MNO, CPUs that go and come. Under contract=class the local part of the load is not in the
-queue: it takes the CPU from the jobs in the middle of their quanta.
+OUT gets RULE-CONTRACT-CPUS.bin (format: ctl/kernel/trace.py), under both contracts or those that are named. The load
+meanwhile has all events of a ready queue: messages for waiting and for queued tasks, major faults, forks, sleepers with
+credit, overload switched on and off, other MNO, CPUs that go and come. Under contract=class the local part of the load
+is not in the queue: it takes the CPU from the jobs in the middle of their quanta.
 """
 
 from __future__ import annotations
@@ -124,10 +124,14 @@ def _record_all(groups: JobCgroups, contract: str, out: Path, seconds: float) ->
 def main() -> None:
     out = Path(sys.argv[1])
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
+    contracts = sys.argv[3:] or ["queue", "class"]
     out.mkdir(parents=True, exist_ok=True)
     groups = JobCgroups()
     groups.prepare()
-    _record_all(groups, "queue", out, seconds)
+    if "queue" in contracts:
+        _record_all(groups, "queue", out, seconds)
+    if "class" not in contracts:
+        return
     ext_server.reserve(_SHARE, _PERIOD_MS)
     try:
         _record_all(groups, "class", out, seconds)
