@@ -58,7 +58,7 @@ def traced_for_perfetto() -> None:
         names, decisions = _tracks_and_decisions(out)
         ktap.expect(decisions, 300, "decisions in the trace")
         assert {"CPU 0", "runs", "job h", os.uname().nodename} <= names, names
-        assert any(name.startswith("hog-") for name in names), names
+        assert any(name.startswith("hog/") for name in names), names
         out.unlink()
         with spawned("ctl", "trace", "--perfetto", str(out)) as tracing:
             ktap.until(lambda: out.exists() and out.stat().st_size > 0, "it records")
