@@ -3,7 +3,7 @@
 #     make -C DIRECTORY -f vm/progs.mk OUT=DIRECTORY    vm/checkout.py, with the image's compilers
 
 OUT ?= .
-CFLAGS ?= -O2 -Wall -Werror
+CFLAGS := -O2 -Wall -Werror
 
 all: $(patsubst %.c,$(OUT)/%,$(wildcard *.c))
 
