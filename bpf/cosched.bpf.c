@@ -268,7 +268,7 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		rq->resume_tid = 0;
 	if (rq->gap && !rq->resume_tid)
 		open_gap(cpu);
-	if (rq->msg_r != rq->msg_w && handle_messages(cpu, prev))
+	if (rq->msg_r != rq->msg_w && handle_message(cpu, prev))
 		return;
 	if (rq->expired)
 		roll_over(prev, cpu);
@@ -331,6 +331,7 @@ bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
 		}
 		give_up(tctx, exec, cpu, k);
 	}
+	rq_of(cpu)->rest_tid = 0;	/* a message that has interrupted it gives it back nothing */
 	scx_bpf_task_set_slice(from, 0);
 	return false;
 }

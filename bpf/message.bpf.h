@@ -6,15 +6,16 @@
  * Dispatch runs with the CPU's rq lock held and interrupts off, so its work is
  * bounded, however long the queue is and however many messages came. A task is
  * looked for among the last LOOKS of the queue only; one further ahead stays
- * where it is, and is counted. One dispatch handles messages until it has looked
- * at LOOKS tasks, and leaves the others to the next.
+ * where it is, and is counted. One dispatch handles one message. If others wait, it
+ * interrupts the task to which it gives the CPU, and the next dispatch comes at once.
+ * Nor does the end of a quantum, which may ask the whole queue, share a dispatch with a
+ * message: it has the one that follows.
  */
 #ifndef MESSAGE_BPF_H
 #define MESSAGE_BPF_H
 
 #include "epoch.bpf.h"
 
-#define MESSAGE_LOOKS	8	/* what a message costs beside its walk, in looks at a task */
 #define MSG_MARGIN	8	/* free slots below which the running task is interrupted for them */
 
 /* Let the queued task @p rise from its place. Returns whether it takes the CPU. */
@@ -101,42 +102,59 @@ static __always_inline void keep_rest(struct rq_ctx *rq, const struct task_struc
 	rq->rest_tid = curr->pid;
 }
 
-/* Messages for queued tasks interrupted @prev. Returns whether it may go on with its quantum. */
-static __noinline int handle_messages(s32 cpu, struct task_struct *prev)
+/* The next message's task; 0: none, or its slot is counted but not written yet: the kick for it comes. */
+static __always_inline u32 next_message(struct rq_ctx *rq, s32 cpu, u32 w)
 {
-	struct rq_ctx *rq = rq_of(cpu);
-	u64 rest = rest_of_interrupted(rq, prev);
-	u32 w = rq->msg_w, tid, looks = 0;
-	bool displaced = false;
-	int i;
+	u32 tid;
 
-	if (rest)
-		scx_bpf_task_set_slice(prev, rest);
 	if (w - rq->msg_r > MSG_SLOTS) {
 		stats_of(cpu, knobs_of(rq)->rule)[STAT_MSG_LOST] += w - rq->msg_r - MSG_SLOTS;
 		rq->msg_r = w - MSG_SLOTS;
 	}
-	bpf_for(i, 0, MSG_SLOTS) {
-		if (rq->msg_r == w || looks >= LOOKS)
-			break;
-		/* a slot that is counted but not written yet: its kick comes */
-		tid = __sync_lock_test_and_set(&rq->msg_tid[rq->msg_r & (MSG_SLOTS - 1)], 0);
-		if (!tid)
-			break;
+	tid = __sync_lock_test_and_set(&rq->msg_tid[rq->msg_r & (MSG_SLOTS - 1)], 0);
+	if (tid)
 		rq->msg_r++;
-		rq->w.looked = 0;
-		if (reinsert(tid, cpu))
-			displaced = true;
-		looks += MESSAGE_LOOKS + rq->w.looked;
-	}
-	if (rest && displaced)
-		scx_bpf_task_set_slice(prev, 0);
+	return tid;
+}
+
+/* Other messages wait: whoever leaves the queue now is interrupted for them, and keeps its quantum. */
+static __always_inline void interrupt_next(struct rq_ctx *rq, s32 cpu)
+{
+	struct task_struct *head = scx_bpf_dsq_peek(cpu);
+
+	if (head)
+		keep_rest(rq, head, head->scx.slice);
+	interrupt(cpu);
+}
+
+/* Handle one message for a queued task. Returns whether @prev, which it interrupted, has the CPU until the next dispatch. */
+static __noinline int handle_message(s32 cpu, struct task_struct *prev)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	u64 rest = rest_of_interrupted(rq, prev);
+	u32 w = rq->msg_w, tid = next_message(rq, cpu, w);
+	bool displaced;
+
 	rq->rest_tid = 0;
-	if (rest && !displaced && rq->msg_r != w && looks >= LOOKS) {
-		keep_rest(rq, prev, rest);
-		interrupt(cpu);	/* for the others; interrupts have their turn before */
+	if (rest)
+		scx_bpf_task_set_slice(prev, rest);
+	rq->w.looked = 0;
+	displaced = tid && reinsert(tid, cpu);
+	if (displaced || !prev || !is_queued_or_runs(prev)) {
+		if (displaced && rest)
+			scx_bpf_task_set_slice(prev, 0);
+		if (tid && rq->msg_r != w)
+			interrupt_next(rq, cpu);
+		return false;
 	}
-	return rest && !displaced;
+	if (!tid || (rest && rq->msg_r == w))
+		return rest;
+	/* interrupts have their turn before the next dispatch */
+	interrupt(cpu);
+	if (rest)
+		keep_rest(rq, prev, rest);
+	scx_bpf_task_set_slice(prev, rest ? rest : MIN_SLICE_NS);
+	return true;
 }
 
 /*
