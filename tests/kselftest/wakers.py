@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from tests.kselftest import ktap
-from tests.kselftest.node import job, loaded, online, sensing, spawned
+from tests.kselftest.node import Recorder, job, loaded, online, sensing, spawned
 
 _OTHERS = 5
 _QUANTUM_MS = 200
 _TALK = ("--groups", "4", "--fds", "10", "--datasize", "100", "--loops", "100")
 _EVENTS = 2 * 4 * 10 * 10 * 100  # each message comes and goes
+_TICK_NS = 4_000_000
 _SOON_US = 40_000  # the tick comes every 4 ms; an emulated CPU stands still where the host is busy
 
 
@@ -55,6 +57,23 @@ def sends_to_queued_tasks() -> None:
         _stays("compute", cgroup, "sdca")
 
 
+def each_has_a_dispatch() -> None:
+    """The messages of a task that then waits are handled one after the other, and not one with each tick"""
+    with (
+        online(1, False),
+        job("senders") as cgroup,
+        loaded("sdca", observe=("sockets",), quantum_ms=_QUANTUM_MS, overload="off") as scheduler,
+        Recorder(scheduler) as recorder,
+        spawned(ktap.program("wakers"), str(_OTHERS), "compute", "wait", cgroup=cgroup, cpu=0) as sender,
+    ):
+        rounds = int(sender.communicate(timeout=ktap.TIME_OUT_S)[0].split()[0])
+    times = [decision["ns"] for decision in recorder.decisions if decision["cause"] == "message"]
+    at_once = sum(later - earlier < _TICK_NS / 2 for earlier, later in pairwise(times))
+    followers = rounds * (_OTHERS - 1)
+    ktap.note(f"{len(times)} messages for queued tasks, {at_once} at once after another, of {followers} sent so")
+    ktap.measured(at_once > 0.7 * followers, f"{at_once} of {followers} messages were handled at once after another")
+
+
 def in_a_program() -> None:
     """A task that is in a program of a sensor as its turn ends leaves the CPU behind it: few events are missed"""
     with (
@@ -71,4 +90,4 @@ def in_a_program() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(wakes_sleepers, sends_to_queued_tasks, in_a_program)
+    ktap.run(wakes_sleepers, sends_to_queued_tasks, each_has_a_dispatch, in_a_program)

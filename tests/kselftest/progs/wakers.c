@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * wakers N sleep|compute: N processes, each with a Unix socket, sleep until a message
- * comes, or compute and are found queued. One more computes, sends each of them a
- * message, one right after the other, and computes on. Prints in how many rounds it did
+ * wakers N sleep|compute [wait]: N processes, each with a Unix socket, sleep until a
+ * message comes, or compute and are found queued. One more computes, sends each of them
+ * a message, one right after the other, and computes on, or sleeps as long. Prints in how many rounds it did
  * so, in how many of these it lost the CPU between the first and the last message, and
  * the median of the times from the last one until all of the N had run, in microseconds:
  * as long as it computed, if some did not.
@@ -68,7 +68,7 @@ static void child(int end, int sleeps)
 }
 
 /* One round: how often the sender lost the CPU; *after is the time until the last of the others ran, us. */
-static long sent(int n, int sleeps, long long *after)
+static long sent(int n, int sleeps, int waits, long long *after)
 {
 	long before, lost;
 	int pair[2], ends[MOST];
@@ -93,7 +93,10 @@ static long sent(int n, int sleeps, long long *after)
 			exit(1);
 	lost = losses() - before;
 	seen->sent = us(CLOCK_MONOTONIC);
-	compute();
+	if (waits)
+		usleep(COMPUTE_US);
+	else
+		compute();
 	*after = seen->ran == n ? seen->last - seen->sent : COMPUTE_US;
 	while (wait(NULL) > 0)
 		;
@@ -111,7 +114,7 @@ static int ascending(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	int n = argc == 3 ? atoi(argv[1]) : 0, lossy = 0;
+	int n = argc > 2 ? atoi(argv[1]) : 0, waits = argc > 3 && !strcmp(argv[3], "wait"), lossy = 0;
 	long long after[ROUNDS];
 
 	if (n < 1 || n > MOST)
@@ -120,7 +123,7 @@ int main(int argc, char **argv)
 	if (seen == MAP_FAILED)
 		return 1;
 	for (int i = 0; i < ROUNDS; i++)
-		lossy += sent(n, !strcmp(argv[2], "sleep"), &after[i]) > 0;
+		lossy += sent(n, !strcmp(argv[2], "sleep"), waits, &after[i]) > 0;
 	qsort(after, ROUNDS, sizeof(*after), ascending);
 	printf("%d %d %lld\n", ROUNDS, lossy, after[ROUNDS / 2]);
 	return 0;
