@@ -2,10 +2,10 @@
 /*
  * wakers N sleep|compute [wait]: N processes, each with a Unix socket, sleep until a
  * message comes, or compute and are found queued. One more computes, sends each of them
- * a message, one right after the other, and computes on, or sleeps as long. Prints in how many rounds it did
- * so, in how many of these it lost the CPU between the first and the last message, and
- * the median of the times from the last one until all of the N had run, in microseconds:
- * as long as it computed, if some did not.
+ * a message, one right after the other, and computes on, or sleeps while they do. Prints
+ * in how many rounds it did so, in how many of these it lost the CPU between the first
+ * and the last message, and the median of the times from the last one until all of the N
+ * had run, in microseconds: as long as it computed, if some did not.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -34,9 +34,9 @@ static long long us(clockid_t clock)
 	return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
 }
 
-static void compute(void)
+static void compute(long long length)
 {
-	long long end = us(CLOCK_PROCESS_CPUTIME_ID) + COMPUTE_US;
+	long long end = us(CLOCK_PROCESS_CPUTIME_ID) + length;
 
 	while (us(CLOCK_PROCESS_CPUTIME_ID) < end)
 		;
@@ -51,7 +51,7 @@ static long losses(void)
 }
 
 /* The first message makes the socket the child's; the second is the one that counts. */
-static void child(int end, int sleeps)
+static void child(int end, int sleeps, int waits)
 {
 	char byte;
 
@@ -64,6 +64,8 @@ static void child(int end, int sleeps)
 		;
 	seen->last = us(CLOCK_MONOTONIC);
 	__sync_fetch_and_add(&seen->ran, 1);
+	if (waits)
+		compute(SETTLE_US);
 	_exit(0);
 }
 
@@ -79,14 +81,14 @@ static long sent(int n, int sleeps, int waits, long long *after)
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 			exit(1);
 		if (!fork())
-			child(pair[1], sleeps);
+			child(pair[1], sleeps, waits);
 		close(pair[1]);
 		ends[i] = pair[0];
 		if (write(ends[i], &byte, 1) != 1 || read(ends[i], &byte, 1) != 1)
 			exit(1);
 	}
 	usleep(SETTLE_US);
-	compute();
+	compute(COMPUTE_US);
 	before = losses();
 	for (int i = 0; i < n; i++)
 		if (write(ends[i], &byte, 1) != 1)
@@ -96,7 +98,7 @@ static long sent(int n, int sleeps, int waits, long long *after)
 	if (waits)
 		usleep(COMPUTE_US);
 	else
-		compute();
+		compute(COMPUTE_US);
 	*after = seen->ran == n ? seen->last - seen->sent : COMPUTE_US;
 	while (wait(NULL) > 0)
 		;
