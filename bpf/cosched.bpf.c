@@ -266,10 +266,12 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	/* a displaced task comes here first; if another does, it blocked before it could be put back */
 	if (rq->resume_tid && !(prev && prev->pid == rq->resume_tid && is_queued_or_runs(prev)))
 		rq->resume_tid = 0;
-	if (rq->gap && !rq->resume_tid)
+	if (rq->msg_r != rq->msg_w) {
+		if (handle_message(cpu, prev))
+			return;
+	} else if (rq->gap && !rq->resume_tid) {
 		open_gap(cpu);
-	if (rq->msg_r != rq->msg_w && handle_message(cpu, prev))
-		return;
+	}
 	if (rq->expired)
 		roll_over(prev, cpu);
 	if (prev && any_parallel(k) && is_queued_or_runs(prev) && goes_on(prev, cpu))

@@ -8,8 +8,8 @@
  * looked for among the last LOOKS of the queue only; one further ahead stays
  * where it is, and is counted. One dispatch handles one message. If others wait, it
  * interrupts the task to which it gives the CPU, and the next dispatch comes at once.
- * Nor does the end of a quantum, which may ask the whole queue, share a dispatch with a
- * message: it has the one that follows.
+ * Nor does the end of a quantum, which may ask the whole queue, or the opening of a gap
+ * share a dispatch with a message: they have the one that follows.
  */
 #ifndef MESSAGE_BPF_H
 #define MESSAGE_BPF_H

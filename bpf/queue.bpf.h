@@ -185,7 +185,7 @@ __noinline bool stays_behind_tail(s32 cpu)
 	return q && stays_behind_task(q, rq);
 }
 
-#define LOOKS	32	/* tasks looked at for messages in one dispatch */
+#define LOOKS	16	/* tasks among which one is looked for that has a message */
 
 /*
  * insert_RQ's loop: from the tail on, pass who may be passed. With @from set,

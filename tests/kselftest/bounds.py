@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.kselftest import ktap
 from tests.kselftest.node import job, loaded, spawned
 
-_DEEP = 150  # tasks behind the one that has a message; LOOKS of bpf/queue.bpf.h is 32
+_DEEP = 150  # tasks behind the one that has a message; LOOKS of bpf/queue.bpf.h is 16
 _MESSAGES = 20
 
 
