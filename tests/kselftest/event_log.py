@@ -26,7 +26,7 @@ def _events(since: float) -> list[dict[str, Any]]:
 
 
 def _began(jid: str, since: float) -> bool:
-    """Does the log have it? The agent looks at jobs once in an epoch, and on a busy host later than the test ends one."""
+    """Is it in the log? The agent looks at jobs once in an epoch: on a busy host, later than the test ends one."""
     return any((event.get("jid"), event.get("action")) == (jid, "begin") for event in _events(since))
 
 
