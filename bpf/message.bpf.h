@@ -149,7 +149,7 @@ static __noinline int handle_message(s32 cpu, struct task_struct *prev)
 	}
 	if (!tid || (rest && rq->msg_r == w))
 		return rest;
-	/* interrupts have their turn before the next dispatch */
+	/* for the next message, or for the end of its quantum; interrupts have their turn before that dispatch */
 	interrupt(cpu);
 	if (rest)
 		keep_rest(rq, prev, rest);

@@ -14,8 +14,9 @@ _OTHERS = 5
 _QUANTUM_MS = 200
 _TALK = ("--groups", "4", "--fds", "10", "--datasize", "100", "--loops", "100")
 _EVENTS = 2 * 4 * 10 * 10 * 100  # each message comes and goes
-_TICK_NS = 4_000_000
-_SOON_US = 40_000  # the tick comes every 4 ms; an emulated CPU stands still where the host is busy
+_TICK_NS = 4_000_000  # of the image's kernel
+_SOON_US = 40_000  # an emulated CPU stands still where the host is busy
+_AT_ONCE = 0.87  # of the followers: 27 or 28 of 28 were; 23 to 25 with no interrupt after the first, 4 with none
 
 
 def _sends(what: str, stays: str, cgroup: Path | None = None, policy: str = "csm") -> tuple[float, int]:
@@ -71,7 +72,7 @@ def each_has_a_dispatch() -> None:
     at_once = sum(later - earlier < _TICK_NS / 2 for earlier, later in pairwise(times))
     followers = rounds * (_OTHERS - 1)
     ktap.note(f"{len(times)} messages for queued tasks, {at_once} at once after another, of {followers} sent so")
-    ktap.measured(at_once > 0.87 * followers, f"{at_once} of {followers} messages were handled at once after another")
+    ktap.measured(at_once > _AT_ONCE * followers, f"{at_once} of {followers} messages were handled at once after another")
 
 
 def in_a_program() -> None:
