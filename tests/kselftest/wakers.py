@@ -72,7 +72,7 @@ def each_has_a_dispatch() -> None:
     at_once = sum(later - earlier < _TICK_NS / 2 for earlier, later in pairwise(times))
     followers = rounds * (_OTHERS - 1)
     ktap.note(f"{len(times)} messages for queued tasks, {at_once} at once after another, of {followers} sent so")
-    ktap.measured(at_once > _AT_ONCE * followers, f"{at_once} of {followers} messages were handled at once after another")
+    ktap.measured(at_once > _AT_ONCE * followers, f"{at_once} of {followers} messages were handled at once")
 
 
 def in_a_program() -> None:
