@@ -269,8 +269,10 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	if (rq->msg_r != rq->msg_w) {
 		if (handle_message(cpu, prev))
 			return;
-	} else if (rq->gap && !rq->resume_tid) {
-		open_gap(cpu);
+	} else {
+		rq->late = 0;
+		if (rq->gap && !rq->resume_tid)
+			open_gap(cpu);
 	}
 	if (rq->expired)
 		roll_over(prev, cpu);

@@ -9,7 +9,8 @@
  * where it is, and is counted. One dispatch handles one message. If others wait, it
  * interrupts the task to which it gives the CPU, and the next dispatch comes at once.
  * Nor does the end of a quantum, which may ask the whole queue, or the opening of a gap
- * share a dispatch with a message: they have the one that follows.
+ * share a dispatch with a message: they have the one that follows. A quantum's end waits
+ * for as many messages as there are slots, and then goes first.
  */
 #ifndef MESSAGE_BPF_H
 #define MESSAGE_BPF_H
@@ -132,15 +133,23 @@ static __noinline int handle_message(s32 cpu, struct task_struct *prev)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	u64 rest = rest_of_interrupted(rq, prev);
-	u32 w = rq->msg_w, tid = next_message(rq, cpu, w);
+	u32 w = rq->msg_w, tid;
 	bool displaced;
 
 	rq->rest_tid = 0;
+	if (rq->late == MSG_SLOTS) {
+		/* other CPUs send faster than this one handles */
+		stats_of(cpu, knobs_of(rq)->rule)[STAT_MSG_LATE]++;
+		rq->late = 0;
+		return false;
+	}
+	tid = next_message(rq, cpu, w);
 	if (rest)
 		scx_bpf_task_set_slice(prev, rest);
 	rq->w.looked = 0;
 	displaced = tid && reinsert(tid, cpu);
 	if (displaced || !prev || !is_queued_or_runs(prev)) {
+		rq->late = 0;
 		if (displaced && rest)
 			scx_bpf_task_set_slice(prev, 0);
 		if (tid && rq->msg_r != w)
@@ -148,7 +157,8 @@ static __noinline int handle_message(s32 cpu, struct task_struct *prev)
 		return false;
 	}
 	if (!tid || (rest && rq->msg_r == w))
-		return rest;
+		return rest > 0;
+	rq->late += !rest;
 	/* for the next message, or for the end of its quantum; interrupts have their turn before that dispatch */
 	interrupt(cpu);
 	if (rest)
