@@ -36,7 +36,7 @@ def _receives(cgroup: Path, end: socket.socket) -> None:
 
 @contextmanager
 def _deep_in_queue(count: int, scheduler: Scheduler) -> Iterator[tuple[list[int], int]]:
-    """So many ranks of a job wait on CPU 0 with _DEEP others behind them: their UDP ports; the others' first process."""
+    """Ranks of a job wait on CPU 0 with _DEEP others behind them: their UDP ports, the pid of the others' parent."""
     ranks: list[int] = []
     ports: list[int] = []
     with job("deep") as cgroup, ExitStack() as stack:
