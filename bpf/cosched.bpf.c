@@ -270,7 +270,7 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		if (handle_message(cpu, prev))
 			return;
 	} else {
-		rq->late = 0;
+		rq->msg_late = 0;
 		if (rq->gap && !rq->resume_tid)
 			open_gap(cpu);
 	}

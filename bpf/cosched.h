@@ -320,7 +320,7 @@ struct exit_record {
 	X(MESSAGE, messages, "queued tasks re-inserted by a message")	\
 	X(MSG_LOST, messages_lost, "messages for queued tasks dropped, slots full")	\
 	X(FAR, messages_far, "messages for tasks too deep in a queue to be moved") \
-	X(MSG_LATE, messages_late, "ends of quanta that had waited for 64 messages, and went before the next") \
+	X(MSG_LATE, messages_late, "ends of quanta that had waited for as many messages as there are slots") \
 	X(BOUNDED, bounded, "walks ended by walk_max, tops denied by top_ms")	\
 	X(GAP, gaps, "key gaps exhausted")				\
 	X(RENUMBER, renumbers, "key gaps opened by giving tasks new keys")	\

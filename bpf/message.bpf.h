@@ -137,10 +137,10 @@ static __noinline int handle_message(s32 cpu, struct task_struct *prev)
 	bool displaced;
 
 	rq->rest_tid = 0;
-	if (rq->late == MSG_SLOTS) {
+	if (rq->msg_late == MSG_SLOTS) {
 		/* other CPUs send faster than this one handles */
 		stats_of(cpu, knobs_of(rq)->rule)[STAT_MSG_LATE]++;
-		rq->late = 0;
+		rq->msg_late = 0;
 		return false;
 	}
 	tid = next_message(rq, cpu, w);
@@ -149,7 +149,7 @@ static __noinline int handle_message(s32 cpu, struct task_struct *prev)
 	rq->w.looked = 0;
 	displaced = tid && reinsert(tid, cpu);
 	if (displaced || !prev || !is_queued_or_runs(prev)) {
-		rq->late = 0;
+		rq->msg_late = 0;
 		if (displaced && rest)
 			scx_bpf_task_set_slice(prev, 0);
 		if (tid && rq->msg_r != w)
@@ -158,7 +158,7 @@ static __noinline int handle_message(s32 cpu, struct task_struct *prev)
 	}
 	if (!tid || (rest && rq->msg_r == w))
 		return rest > 0;
-	rq->late += !rest;
+	rq->msg_late += !rest;
 	/* for the next message, or for the end of its quantum; interrupts have their turn before that dispatch */
 	interrupt(cpu);
 	if (rest)

@@ -63,7 +63,7 @@ struct rq_ctx {
 	u32	set;		/* of knobs, for the decision under way */
 	u32	seq;		/* decision records, lost ones included */
 	u32	msg_w, msg_r;	/* message slots written and read */
-	u32	late;		/* messages for which the end of a quantum has waited */
+	u32	msg_late;	/* messages for which the end of a quantum has waited */
 	u32	gap;		/* enum queue_end from which it was found; 0: there is none */
 	u32	gap_room;	/* how many tasks may still move, and one; 0: not begun */
 	u32	gap_portion;	/* how many may in this dispatch */
