@@ -19,7 +19,7 @@ from tests.kselftest.node import job, loaded, spawned
 _DEEP = 40  # tasks behind those that have messages; LOOKS of bpf/queue.bpf.h is 16
 _MESSAGES = 20
 _RECEIVERS = 8
-_FLOOD_S = 2  # messages that come without end let 2 to 22 turns end meanwhile; an emulated sender is slower than that
+_FLOOD_S = 2  # an emulated sender is too slow to hold a turn up: seen failing where each message comes back
 _QUANTUM_MS = 5
 _SO_RCVBUFFORCE = 33  # of Linux; the socket module has no name for it
 _BUFFER = 64 << 20  # bytes: nobody reads the flood while it lasts
