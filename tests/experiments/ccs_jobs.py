@@ -34,7 +34,7 @@ class Job:
         self._said: dict[str, Any] | None = None
         self._text = b""
         self._errors = plan.WORK / f"errors-{jid}"  # mpiexec complains at length when ranks are killed
-        kb = int(what.memory * size * plan.ROOM_MB * 1024)
+        kb = int(what.memory * size * plan.NEEDS_MB * 1024)
         numbers = (str(each) for each in (kb, what.rounds, what.work))
         self._output = self._start(hosts, [str(plan.WORK / kernel), *numbers, str(plan.WORK / f"gate-{jid}"), jid])
 

@@ -64,9 +64,9 @@ class Users:
 
 
 def arguments(session: plan.Session, room: float, loops_per_ms: int, other: str) -> list[str]:
-    """The command line of local_user for a stay on a node with this part of ROOM_MB."""
+    """The command line of local_user for a stay on a node with this part of NEEDS_MB."""
     profile = plan.PROFILES[session.profile]
-    kb = int(profile.memory * room * plan.ROOM_MB * 1024)
+    kb = int(profile.memory * room * plan.NEEDS_MB * 1024)
     cycle_s = plan.PERIOD_MS / 1000
     numbers = (
         int(plan.PERIOD_MS * (1 - profile.cpu)),
