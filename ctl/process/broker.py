@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import gc
 import logging
 import os
 import shutil
@@ -102,6 +103,8 @@ def serve(files: Files, ready: Callable[[], None] = lambda: None) -> None:
 
         def is_ready() -> None:
             waits.cancel()
+            gc.collect()
+            gc.freeze()  # what there is now stays: a collection would read all of it back from swap, in users' memory
             tell_systemd("ready")
             ready()
 
