@@ -53,7 +53,7 @@ def two_wait_as_well_as_one() -> None:
     """Two polling ranks on one CPU leave the CPU to others, and do not delay a change of knobs"""
     used, changed = _two_beside_a_hog()
     text = f"CPU s of two ranks that waited {_SECONDS} s and a hog: {used}; the knob took {changed} s"
-    ktap.measured(sum(used[:2]) < 0.35 * _SECONDS and changed < 0.5, text)
+    ktap.measured(sum(used[:2]) < used[2] and changed < 0.5, text)  # as tasks like others they have twice the hog's
 
 
 def _two_beside_a_hog() -> tuple[list[float], float]:
