@@ -6,8 +6,9 @@
  *   Each CPU has one ready queue, RQ, in the order the papers' insert_RQ gives
  *   it (insert_rq.h). The running task is RQ[0]. A task that reaches RQ is
  *   placed behind the first task, seen from the tail, that it may not
- *   overtake; no task is overtaken more than MNO times per stay. Tasks leave
- *   from the head only.
+ *   overtake; walks overtake no task more than MNO times per stay. Tops and
+ *   credit charge nobody: top_ms bounds how long they keep others waiting.
+ *   Tasks leave from the head only.
  *
  * The life of a task
  *   wakes or is forked -> select_cpu: an idle CPU takes it at once (RQ was
