@@ -198,24 +198,26 @@ def _pairs(configs: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def conclusion(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The best policy of ours beside the best peer, in one sentence for people who meet this for the first time.
+    """The best policy of ours beside each peer, in one sentence for people who meet this for the first time.
 
-    Best is the least mean completion of jobs; the sentence also tells what that does to the local task. Empty without
-    a policy or without a peer.
+    Best is the least mean completion of jobs; the sentence also tells what each does to the local task, because the
+    peer that is best for jobs need not be best for the person at the keyboard. Empty without a policy or a peer.
     """
     values = {config: _values(measured) for config, measured in runs.items()}
-
-    def best(configs: Sequence[str]) -> str:
-        return min(configs, key=lambda config: values[config]["mean_completion"].median)
 
     ours, peers = [one for one in runs if one not in PEERS], [one for one in runs if one in PEERS]
     if not ours or not peers:
         return ""
-    (mine, one), (theirs, other) = ((name, values[name]) for name in (best(ours), best(peers)))
+
+    def both(config: str) -> tuple[str, str]:
+        return f"{values[config]['mean_completion'].median:.0f} s", f"{values[config]['local.p99'].median:.3g} ms"
+
+    mine = min(ours, key=lambda config: values[config]["mean_completion"].median)
+    jobs, local = both(mine)
+    others = "; ".join(f"with {peer}, {' and '.join(both(peer))}" for peer in peers)
     return (
-        f"With {mine} jobs end after {one['mean_completion'].median:.0f} s in the mean and the person at the keyboard "
-        f"waits at most {one['local.p99'].median:.0f} ms in 99 of 100 cases; with {theirs}, the best of what one has "
-        f"without us, {other['mean_completion'].median:.0f} s and {other['local.p99'].median:.0f} ms."
+        f"With {mine} jobs end after {jobs} in the mean and the person at the keyboard waits at most {local} in 99 of "
+        f"100 cases; {others}."
     )
 
 
