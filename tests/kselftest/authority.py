@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,9 +18,6 @@ from tests.kselftest.node import spawned
 
 _NOBODY = 65534
 _LIMITED = ROOT / "kselftest-limited"
-_DEVICES = """
-__attribute__((section("cgroup/dev"), used)) int all(void *context) { return 1; }
-"""  # a BPF program that lets its processes have every device
 
 
 def _as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
@@ -129,10 +125,7 @@ def no_container_is_left() -> None:
 def no_program_is_left() -> None:
     """From a cgroup with a BPF program for devices, as containers have, a job is refused; from beside it, it is not."""
     pin = Path("/sys/fs/bpf/kselftest-devices")
-    with tempfile.TemporaryDirectory() as directory:
-        words = ["clang", "-O2", "-target", "bpf", "-x", "c", "-", "-c", "-o", f"{directory}/devices.o"]
-        subprocess.run(words, input=_DEVICES, text=True, check=True)
-        subprocess.run(["bpftool", "prog", "load", f"{directory}/devices.o", pin, "type", "cgroup/dev"], check=True)
+    subprocess.run(["bpftool", "prog", "load", ktap.program("devices.bpf.o"), pin, "type", "cgroup/dev"], check=True)
     try:
         with agent(), _limited({}, below="inner/process") as inside:
             attach = ("bpftool", "cgroup", "attach", str(_LIMITED), "device", "pinned", str(pin))

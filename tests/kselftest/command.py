@@ -39,13 +39,18 @@ _OWN_PROCESS: Final = {"agent", "run"}
 
 def ctl(*arguments: str, status: int = 0) -> str:
     """Run ctl and return its output of both streams. Fails unless ctl exits as expected."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        got = (_started if arguments[0] in _OWN_PROCESS else _forked)(arguments, out, err)
-        out.seek(0), err.seek(0)
-        said, errors = out.read().decode(), err.read().decode()
+    got, said = _run(*arguments)
     if got != status:
-        raise AssertionError(f"ctl {' '.join(arguments)}: status {got}, not {status}: {errors}")
-    return said + errors
+        raise AssertionError(f"ctl {' '.join(arguments)}: status {got}, not {status}: {said}")
+    return said
+
+
+def _run(*arguments: str) -> tuple[int, str]:
+    """Run ctl; its exit status, and its output followed by its errors."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        status = (_started if arguments[0] in _OWN_PROCESS else _forked)(arguments, out, err)
+        out.seek(0), err.seek(0)
+        return status, out.read().decode() + err.read().decode()
 
 
 def _started(arguments: tuple[str, ...], out: IO[bytes], err: IO[bytes]) -> int:
@@ -86,9 +91,9 @@ def agent(*knobs: str, policy: str = "csm", sensors: bool = False) -> Iterator[i
     try:
         yield asked("load", "--wait", "--policy", policy, *(f"--set={setting}" for setting in settings))["pid"]
     finally:
-        done = subprocess.run(["ctl", "unload"], capture_output=True, text=True, timeout=TIMEOUT, check=False)
-        if done.returncode:  # it has been ended, or a busy host has not let it end in time
-            ktap.note(done.stderr.strip())
+        status, said = _run("unload")
+        if status:  # it has been ended, or a busy host has not let it end in time
+            ktap.note(said.strip())
             ktap.until(lambda: not lock_is_held(), "the agent has ended", 30)
 
 
