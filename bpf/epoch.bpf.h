@@ -16,8 +16,8 @@
  *
  * In CCS an epoch ends when all tasks of the queue have used their quanta, so a task
  * that sleeps for a moment loses what it has left. Here an epoch is as long as its
- * tasks' quanta together, also if some sleep in between (a reading of ours: spec.md
- * has no id for it). epochs=jobs departs from Alg. 2 (B-CCS-15), see set_quantum.h.
+ * tasks' quanta together, also if some sleep in between (a reading of ours, without
+ * an id). epochs=jobs departs from Alg. 2 (B-CCS-15), see set_quantum.h.
  *
  * A child has half of what its parent has left, and the parent the other half; a
  * child that ends leaves the parent what it did not use. So it was in Linux 2.4: a

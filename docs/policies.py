@@ -18,8 +18,8 @@ HEAD = """# Policies and knobs
 <!-- written by `just policies` from ctl/policy -->
 
 A policy is a row of a table: a name, an insert rule of [bpf/insert_rq.h](../bpf/insert_rq.h), and modules of the social
-contract. Policies and knobs can change while tasks run. A source is a section of a paper ([papers.md](papers.md)), or
-the id of a reading where the paper is ambiguous ([readings.md](readings.md)).
+contract. Policies and knobs can change while tasks run. A source is a section of a paper ([papers.md](papers.md)), the
+id of a reading where the paper is ambiguous ([readings.md](readings.md)), or a section of [design.md](design.md).
 
 """
 

@@ -135,7 +135,7 @@ class Directory:
         All quanta are stretched for the fastest node (CCS eq. 1), and all pools are as small as the smallest node's
         (eq. 5). So that one member cannot do that to all by a word, another node counts as at most FACTOR times as
         fast, and at least as a FACTOR-th as large, as the middle one; of two middle ones, as the slower and the larger.
-        The papers trust all nodes (a reading of ours: spec.md has no id for it).
+        The papers trust all nodes (a reading of ours, without an id).
         """
         others = self._others(own)
         fastest, smallest = _bounds(own, others)

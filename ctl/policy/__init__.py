@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every policy and every knob, declared once: `policies` and `knobs` are the tables, `values` checks users' values.
 
-References are sections of the papers (CSM, CCS, Monito; docs/papers.md) and ids of readings (B-...; docs/readings.md).
+References are sections of the papers (CSM, CCS, Monito; docs/papers.md) or of docs/design.md, and ids of readings
+(B-...; docs/readings.md).
 """
 
 from ctl.policy.knobs import AGENT_FIELDS, KNOBS, Knob, Value, defaults, find_knob

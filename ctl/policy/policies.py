@@ -110,7 +110,7 @@ _POLICIES = (
         "order",
         "jobs stand in one order on all nodes; only those run whose memory fits beside the local tasks, the others "
         "wait, stopped or not yet begun; of those that run, tasks of the first job go first",
-        "ParPar §3.2; docs/design.md: Jobs that fit",
+        "ParPar §3.2, docs/design.md, Jobs that fit",
         events=True,
         fit=True,
         contract="class",

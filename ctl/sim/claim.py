@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A claim of a paper: a row of spec.md C, class S, as a test that is declared before its runs are made."""
+"""A claim of a paper that the simulator can judge, as a test that is declared before its runs are made."""
 
 from __future__ import annotations
 

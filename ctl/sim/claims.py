@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The papers' claims, judged by what the simulator measured: spec.md C, class S.
+"""The papers' claims, judged by what the simulator measured. results/ has the verdicts.
 
 A row is a test, declared with its condition before its runs were made; a claim that fails is reported. If a parameter
 that the paper leaves open decides, the row names the parameter.

@@ -2,7 +2,7 @@
 """The evidence for claims: the replications of an experiment's points, and comparisons of them.
 
 A sign holds where the mean of the paired differences has it and its 95 % interval excludes zero; "about equal" where
-the interval holds zero or the means differ by no more than a tenth (spec.md C).
+the interval holds zero or the means differ by no more than a tenth.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A model: its parameters with name, unit, range, default and source, its policies, and its run.
 
-A default without "default:" in its source is the paper's; the others are readings of spec.md, named by their ids, or
-chosen where the paper says nothing. Each model declares its own, in its folder; ctl/sim/registry.py has them all.
+A default without "default:" in its source is the paper's; the others are readings (docs/readings.md), named by their
+ids, or chosen where the paper says nothing. Each model declares its own, in its folder; ctl/sim/registry.py has them
+all.
 """
 
 from __future__ import annotations

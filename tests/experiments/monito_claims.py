@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Monito's claims that need real nodes, with the tolerances of spec.md C.4, which were set before measuring."""
+"""Monito's claims that need real nodes, with tolerances that were set before measuring."""
 
 from __future__ import annotations
 

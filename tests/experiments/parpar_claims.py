@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ParPar's claims that are measurements of real nodes, with the tolerances of spec.md C.2, set before measuring.
+"""ParPar's claims that are measurements of real nodes, with tolerances set before measuring.
 
 Those of its model are ctl/sim/parpar/claims.py.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""LoadShare's claims that placement alone can check, with the tolerances of spec.md C.5, set before measuring.
+"""LoadShare's claims that placement alone can check, with tolerances set before measuring.
 
 Policies are compared seed by seed: a ratio is the mean of the ratios of runs that had the same jobs. Where the paper's
 figure belongs to a trace of a month, only its sign or its order is judged.

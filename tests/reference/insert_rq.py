@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""insert_RQ in plain Python, from the papers' pseudo code and the readings in spec.md B.
+"""insert_RQ in plain Python, from the papers' pseudo code and the readings of docs/readings.md.
 
 Sources: CSM Algorithm 1 (pred, dyn, csm, csm-bounded, csm-first), CCS Algorithm 1 (ccs), Monito §3 Algorithm 2 (sdca)
 and §2.2, §5.2, §5.3 (implicit, prio, dynamic), policy fit (order). RQ[0] is the running task, `queue[j]` is RQ[j+1];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""CCS's claims about its modules, techniques and laboratories (spec.md C.3), as tests of the measurements.
+"""CCS's claims about its modules, techniques and laboratories, as tests of the measurements: results/ccs.md.
 
 Percentages are of the stage before (B-CCS-21). The limits of real users, 400 and 800 ms, are those of a machine whose
 quantum is 210 ms, as the model's; system call latency is the proxy that docs/simulator.md describes, its 99th

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tests of CCS's claims about laboratories in use (CCS §5.2, spec.md C.3)."""
+"""The tests of CCS's claims about laboratories in use (CCS §5.2; results/ccs.md)."""
 
 from __future__ import annotations
 

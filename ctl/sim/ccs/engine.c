@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The engine: a non-dedicated, heterogeneous cluster, event by event (CCS
- * sec. 3 to 5; spec.md D.6).
+ * sec. 3 to 5; parameters: params.py).
  *
  *	new, or awake ──> insert_RQ ──> dispatch ──> CPU ──> end
  *	     ^                ^                       ├──> no message, page, or input yet ──> (awake)

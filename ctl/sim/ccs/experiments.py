@@ -18,7 +18,7 @@ from ctl.sim.params import Value
 __all__ = ["EXPERIMENTS", "LOCALS", "READINGS", "STAGES", "TECHNIQUES"]
 
 LOCALS = (0, 4, 8, 12, 16)
-"""Local users in Figs. 6 and 7; D.6's step is 2, 4 takes half the time."""
+"""Local users in Figs. 6 and 7; a step of 4 takes half the time of a step of 2."""
 
 _ALONE: Mapping[str, Value] = {"quantum": "off", "memory": "off", "events": "off"}
 STAGES: Mapping[str, Line] = {

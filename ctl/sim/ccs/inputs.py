@@ -4,7 +4,7 @@
 T. 3 names benchmarks. The paper measured them; a model must describe their behaviour. Of each: CPU time of the whole
 job on the fastest node and its memory, as NAS 2.3's operation counts and arrays come to on a PIV of 3 GHz; and how its
 tasks talk: CPU time between two messages, and how long one takes on Fast Ethernet. All numbers are ours, not the
-paper's (spec.md D.6, "synthetic with the same ratio"): work_scale, memory_scale, gap_scale and delay_scale change them
+paper's (CCS T. 3 has only names and classes): work_scale, memory_scale, gap_scale and delay_scale change them
 together.
 """
 

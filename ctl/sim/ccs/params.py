@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parameters of model `ccs` (CCS §5, spec.md D.6)."""
+"""The parameters of model `ccs` (CCS §5, T. 2 to 4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""CSM's claims as tests of the measurements (spec.md C.1). Each test returns whether the claim holds, and the
+"""CSM's claims as tests of the measurements (results/csm.md). Each test returns whether the claim holds, and the
 numbers."""
 
 from __future__ import annotations

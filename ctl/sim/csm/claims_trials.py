@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""CSM's claims about given jobs, Figs. 2 and 4 and §4.2, as tests of the measurements (spec.md C.1)."""
+"""CSM's claims about given jobs, Figs. 2 and 4 and §4.2, as tests of the measurements (results/csm.md)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ctl.sim.params import Value
 __all__ = ["EXPERIMENTS", "MFREQ_MS"]
 
 MFREQ_MS = (20, 50, 100, 200, 500, 1000)
-"""The grid of message intervals (CSM gives no range, D.1)."""
+"""The grid of message intervals (CSM gives no range)."""
 
 _PDT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _JOBS = 4_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parameters of model `csm` (CSM §5.1, spec.md D.1)."""
+"""The parameters of model `csm` (CSM §5.1)."""
 
 from __future__ import annotations
 

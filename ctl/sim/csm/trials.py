@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Trials with jobs that are given: the static workload of CSM Fig. 4 and the narrative of Fig. 2.
 
-The text prints no sizes for the two figures. The sizes here are spec.md's D.1 defaults, chosen so that J1 and the local
+The text prints no sizes for the two figures. The sizes here are ours, chosen so that J1 and the local
 tasks fit in memory and J2 does not.
 """
 

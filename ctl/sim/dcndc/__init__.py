@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Model `dcndc` (Monito §3, §5.3; spec.md D.2): one node, local and distributed tasks, and messages for these."""
+"""Model `dcndc` (Monito §3, §5.3): one node, local and distributed tasks, and messages for these."""

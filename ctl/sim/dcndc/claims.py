@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Monito's claims as tests of the measurements (spec.md C.4). Each test returns whether the claim holds, and the
+"""Monito's claims as tests of the measurements (results/dcndc.md). Each test returns whether the claim holds, and the
 numbers."""
 
 from __future__ import annotations

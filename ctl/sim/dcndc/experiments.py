@@ -16,7 +16,7 @@ MIT = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 """The grid of inter-arrival times (B-MO-7)."""
 
 PDT = (0.1, 0.3, 0.5, 0.7, 0.9)
-"""The curves (D.2)."""
+"""The curves (Monito gives no values)."""
 
 TECHNIQUES = ("sdca", "dynamic", "implicit")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parameters of model `dcndc` (Monito §5.3, spec.md D.2). The paper names no unit of time: `unit` (B-MO-7)."""
+"""The parameters of model `dcndc` (Monito §5.3). The paper names no unit of time: `unit` (B-MO-7)."""
 
 from __future__ import annotations
 

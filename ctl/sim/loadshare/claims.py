@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""LoadShare's claims as rows (spec.md C.5). Claims are judged by the defaults; a row reports the results of the other
-readings.
+"""LoadShare's claims as rows (results/loadshare.md). Claims are judged by the defaults; a row reports the results of
+the other readings.
 
 The readings (experiments.py): `arrival`, the arriving job's demand is part of the test (B-LS-2); `small`, no job needs
 much more memory than the others; `ct6`, the CPU threshold is 6 instead of 4 (B-LS-3); `work`, each program makes as

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""LoadShare's claims about programs alone and together, §3.2 and T. 5 (spec.md C.5), as tests of the model."""
+"""LoadShare's claims about programs alone and together, §3.2 and T. 5, as tests of the model: results/loadshare.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""LoadShare's claims about known memory demands, §2.3 (spec.md C.5), as tests of the measurements."""
+"""LoadShare's claims about known memory demands, §2.3, as tests of the measurements: results/loadshare.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""LoadShare's claims about unknown memory demands, §3.5 to §3.7 (spec.md C.5), as tests of the measurements."""
+"""LoadShare's claims about unknown memory demands, §3.5 to §3.7, as tests of the measurements: results/loadshare.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parameters of models `loadshare` and `loadshare-unknown` (LoadShare §2.2 and §3.4, spec.md D.3 and D.4)."""
+"""The parameters of models `loadshare` and `loadshare-unknown` (LoadShare §2.2 with T. 1, §3.4 with T. 2 and 5)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Workloads that are drawn: a month like those of Table 1 (spec.md D.3, its
- * synthetic fallback) and the arrivals of eq. 3.6 (B-LS-24).
+ * Workloads that are drawn: a month like those of Table 1 (LoadShare sec.
+ * 2.2; lognormal, where the paper has logs) and the arrivals of eq. 3.6
+ * (B-LS-24).
  */
 #ifndef SIM_WORKLOAD_H
 #define SIM_WORKLOAD_H

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Model `parpar` (ParPar §3 and §4; spec.md D.5): gang scheduling with and without memory admission."""
+"""Model `parpar` (ParPar §3 and §4): gang scheduling with and without memory admission."""

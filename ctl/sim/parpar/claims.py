@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ParPar's claims as tests of the measurements (spec.md C.2). Each test returns whether the claim holds, and the
+"""ParPar's claims as tests of the measurements (results/parpar.md). Each test returns whether the claim holds, and the
 numbers.
 
-The paper measured its machine; here paging is modelled (spec.md D.5). If a reading decides, the row has the results of
-the other readings.
+The paper measured its machine; here paging is modelled (docs/simulator-parpar.md). If a reading decides, the row has
+the results of the other readings.
 """
 
 from __future__ import annotations

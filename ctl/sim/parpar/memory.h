@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A node's memory: the process that ran least recently loses pages (D.1, D.5).
+ * A node's memory: the process that ran least recently loses pages.
  *
  * A process's resident pages are the ones it touched last, so it misses as the
  * walk's stack distances say. A new process has touched all its pages (B-PP-3).

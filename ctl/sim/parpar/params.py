@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parameters of model `parpar` (ParPar §2 to §4, spec.md D.5)."""
+"""The parameters of model `parpar` (ParPar §2 to §4)."""
 
 from __future__ import annotations
 

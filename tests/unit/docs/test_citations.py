@@ -1,20 +1,65 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the tables of policies and knobs cite of docs/design.md is a heading or a bold paragraph there."""
+"""What the repository cites, the repository has: pages, headings of docs/design.md, readings."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from ctl import policy
 
-_DOCS = Path(__file__).resolve().parents[3] / "docs"
-_TITLE = re.compile(r"^(?:#+ (?P<heading>.+)|- \*\*(?P<paragraph>[^*]+)\*\*.*)$", re.MULTILINE)
+ROOT = Path(__file__).resolve().parents[3]
+DESIGN = "docs/design.md, "
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_PAGE = re.compile(r"\b(?:docs|results)/[A-Za-z0-9_-]+\.md\b")
+_READING = re.compile(r"\bB-[A-Z]+-[0-9]+\b")
 
 
-def test_citations_of_the_design_open() -> None:
-    found = _TITLE.finditer((_DOCS / "design.md").read_text())
-    titles = {(match["heading"] or match["paragraph"]).rstrip(".") for match in found}
-    sources = [knob.reference for knob in policy.KNOBS.values()] + [row.reference for row in policy.POLICIES.values()]
-    cited = {title for source in sources for title in re.findall(r"docs/design\.md: (.+?)(?:;|$)", source)}
-    assert cited and cited <= titles, cited - titles
+def _texts(*under: str) -> Iterator[tuple[str, str]]:
+    """Name and text of each text file in git below these folders, without this test."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", *under], capture_output=True, text=True, check=True)
+    for name in listed.stdout.split("\0"):
+        path = ROOT / name
+        if not path.is_file() or path == Path(__file__).resolve():  # deleted, not committed yet
+            continue
+        data = path.read_bytes()
+        if b"\0" not in data[:8192]:
+            yield name, data.decode(errors="replace")
+
+
+def _dangling(reference: str, headings: set[str]) -> list[str]:
+    """The sections of docs/design.md that a knob or a policy cites and that the page does not have."""
+    return [section for section in reference.split(DESIGN)[1:] if section.rstrip(", ") not in headings]
+
+
+def test_no_page_is_cited_that_is_elsewhere() -> None:
+    elsewhere = ("spec.md", "design §", "design.md §")
+    assert [(name, word) for name, text in _texts() for word in elsewhere if word in text] == []
+
+
+def test_sections_of_the_design_are_headings() -> None:
+    headings = set(_HEADING.findall((ROOT / "docs" / "design.md").read_text()))
+    cited = [(row.name, row.reference) for row in policy.KNOBS.values()]
+    cited += [(row.name, row.reference) for row in policy.POLICIES.values()]
+    assert any(DESIGN in reference for _, reference in cited)
+    assert [(name, wrong) for name, reference in cited for wrong in _dangling(reference, headings)] == []
+
+
+def test_a_section_that_is_missing_is_told() -> None:
+    assert _dangling(f"CSM §1, {DESIGN}Here, {DESIGN}There", {"Here"}) == ["There"]
+    assert _dangling("CSM §1, B-CSM-1", set()) == []
+
+
+def test_readings_stand_in_their_page() -> None:
+    page = set(_READING.findall((ROOT / "docs" / "readings.md").read_text()))
+    cited = [(name, one) for name, text in _texts("ctl", "bpf", "tests") for one in _READING.findall(text)]
+    assert cited
+    assert [(name, one) for name, one in cited if one not in page] == []
+
+
+def test_pages_that_the_code_cites_exist() -> None:
+    cited = {(name, page) for name, text in _texts("ctl", "bpf", "tests", "vm") for page in _PAGE.findall(text)}
+    assert cited
+    assert sorted((name, page) for name, page in cited if not (ROOT / page).is_file()) == []
