@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""No task is overtaken more than MNO times per stay, and a local task always gets its turn."""
+"""By walks no task is overtaken more than MNO times per stay, and a local task always gets its turn."""
 
 from __future__ import annotations
 
