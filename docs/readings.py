@@ -41,7 +41,7 @@ def renewed(text: str, where: dict[str, set[str]]) -> str:
         if row is None:
             lines.append(line)
             continue
-        head = line.rstrip(" |").rsplit(" | ", 1)[0]
+        head = line.rstrip().removesuffix("|").rpartition("|")[0].rstrip()  # an empty last column counts, too
         lines.append(f"{head} | {', '.join(sorted(where.get(row[1], set())))} |")
     return "\n".join(lines) + "\n"
 
@@ -51,6 +51,9 @@ def faults(text: str, where: dict[str, set[str]]) -> list[str]:
     rows = {row[1] for line in text.splitlines() if (row := _ROW.match(line))}
     wrong = [f"{one} is cited in {min(where[one])} and has no row" for one in sorted(where.keys() - rows)]
     wrong += [f"{one} has a row, and no file cites it" for one in sorted(rows - where.keys())]
+    for line in text.splitlines():
+        if (row := _ROW.match(line)) and row[1] in where and line.count(" | ") != 3:
+            wrong.append(f"{row[1]} has not the four columns of the page's head")
     if renewed(text, where) != text:
         wrong.append("the last column is out of date: run `just readings`")
     return wrong

@@ -131,7 +131,7 @@ def _view(record: bytes) -> Any:
 
 
 def task_json(task: Any) -> dict[str, Any]:
-    """A struct trace_task as the T of design section 8, with `cpu_ns`, `credit`, `waiting`, `starved`, `place`."""
+    """A struct trace_task (bpf/cosched.h) by the papers' names, as it stands in JSON."""
     values = task.t
     return {
         "tid": task.tid,

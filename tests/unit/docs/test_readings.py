@@ -26,3 +26,14 @@ def test_faults_are_told() -> None:
     ]
     assert len(readings.faults(page, {})) == 2, "no file cites it, and so the column is wrong"
     assert readings.faults(page, {known: {"other.h"}}) == ["the last column is out of date: run `just readings`"]
+
+
+def test_a_row_that_no_file_cites_keeps_its_text_and_a_row_without_a_reading_is_told() -> None:
+    known = "B-CSM-" + "5"
+    bare = readings.renewed(f"| {known} | what | how | bpf/insert_rq.h |\n", {})
+    assert bare == f"| {known} | what | how |  |\n"
+    assert readings.renewed(bare, {}) == bare
+    where = {known: {"bpf/insert_rq.h"}}
+    assert readings.faults(f"| {known} | what | bpf/insert_rq.h |\n", where) == [
+        f"{known} has not the four columns of the page's head"
+    ]
