@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the repository cites, the repository has: pages, headings of docs/design.md, readings."""
+"""What the repository cites, the repository has: pages, headings of docs/design.md, readings, claims."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ DESIGN = "docs/design.md, "
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _PAGE = re.compile(r"\b(?:docs|results)/[A-Za-z0-9_-]+\.md\b")
 _READING = re.compile(r"\bB-[A-Z]+-[0-9]+\b")
+_CLAIM = re.compile(r"(?<!B-)\b(?:CSM|CCS|MO|PP|LS)-[0-9]+\b")
+_CLAIM_ROW = re.compile(r"^\| ([A-Z]+-[0-9]+) \|", re.MULTILINE)
+_NO_CLAIM = "CSM-99"  # of a test of ids that do not exist
 
 
 def _texts(*under: str) -> Iterator[tuple[str, str]]:
@@ -35,7 +38,7 @@ def _dangling(reference: str, headings: set[str]) -> list[str]:
 
 
 def test_no_page_is_cited_that_is_elsewhere() -> None:
-    elsewhere = ("spec.md", "design §", "design.md §")
+    elsewhere = ("spec.md", "design §", "design.md §", "design section")
     assert [(name, word) for name, text in _texts() for word in elsewhere if word in text] == []
 
 
@@ -54,12 +57,19 @@ def test_a_section_that_is_missing_is_told() -> None:
 
 def test_readings_stand_in_their_page() -> None:
     page = set(_READING.findall((ROOT / "docs" / "readings.md").read_text()))
-    cited = [(name, one) for name, text in _texts("ctl", "bpf", "tests") for one in _READING.findall(text)]
+    cited = [(name, one) for name, text in _texts() for one in _READING.findall(text)]
     assert cited
     assert [(name, one) for name, one in cited if one not in page] == []
 
 
-def test_pages_that_the_code_cites_exist() -> None:
-    cited = {(name, page) for name, text in _texts("ctl", "bpf", "tests", "vm") for page in _PAGE.findall(text)}
+def test_claims_stand_in_the_simulators_tables() -> None:
+    rows = {row for _, text in _texts("results/*.md") for row in _CLAIM_ROW.findall(text)}
+    cited = [(name, one) for name, text in _texts() for one in _CLAIM.findall(text) if one != _NO_CLAIM]
+    assert cited
+    assert [(name, one) for name, one in cited if one not in rows] == []
+
+
+def test_pages_that_are_cited_exist() -> None:
+    cited = {(name, page) for name, text in _texts() for page in _PAGE.findall(text)}
     assert cited
     assert sorted((name, page) for name, page in cited if not (ROOT / page).is_file()) == []
