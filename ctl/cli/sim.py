@@ -116,6 +116,9 @@ def run(model: str, policy: str, given: tuple[str, ...], params: Path | None, se
 def models(model: str | None, as_json: bool) -> None:
     """List the models, or a MODEL's parameters. Prints range, default and source of each parameter.
 
+    A source with "default:" says that the paper gives no value, or leaves it open: the default is ours. An id that
+    begins with B- is a reading of a paper; docs/readings.md has them all.
+
     \b
     Example:
       ctl sim models csm

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ctl import policy
+from ctl.sim.registry import MODELS
 
 ROOT = Path(__file__).resolve().parents[3]
 DESIGN = "docs/design.md, "
@@ -40,6 +41,13 @@ def _dangling(reference: str, headings: set[str]) -> list[str]:
 def test_no_page_is_cited_that_is_elsewhere() -> None:
     elsewhere = ("spec.md", "design §", "design.md §", "design section")
     assert [(name, word) for name, text in _texts() for word in elsewhere if word in text] == []
+
+
+def test_no_parameter_of_the_simulator_cites_a_section_without_its_paper() -> None:
+    alone = re.compile(r"(?<![\w.])[A-E]\.[1-9]\b")
+    told = [(m.name, p.name, t) for m in MODELS.values() for p in m.parameters.values() for t in (p.meaning, p.source)]
+    assert told
+    assert [one for one in told if alone.search(one[2])] == []
 
 
 def test_sections_of_the_design_are_headings() -> None:
