@@ -118,7 +118,11 @@ class Sensors:
         if self.active & _PER_THREAD:
             self._looks += 1
             if self._looks % _DEAD_EVERY == 0:
-                self._sockets.look_for_dead()
+                self.look_for_dead()
+
+    def look_for_dead(self) -> None:
+        """Forget threads whose end was a lost event."""
+        self._sockets.look_for_dead()
 
     def cpu_online(self, cpu: int) -> None:
         """Count faults on a CPU that came online: the kernel drops its perf events when it goes."""

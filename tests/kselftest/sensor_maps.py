@@ -158,7 +158,7 @@ def full_is_counted() -> None:
         with in_job("full"), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM):
             expect(_SENSORS.sensed().lost_threads > 0, True, "threads that were not observed")
             expect(_SENSORS.observation(os.getpid()), None, "the observation of this thread")
-        _SENSORS._sockets.look_for_dead()
+        _SENSORS.look_for_dead()
         expect(len(_SENSORS.observations()) < 100, True, "threads known after a second look")
         _observe_one_packet()
     finally:
