@@ -44,8 +44,9 @@ class _Choice:
     def order(self, part: plan.Part) -> Order | None:
         """Return the guest's order for a part; None if no benchmark of the part was chosen."""
         sensors = plan.PARTS["observations"].schedulers
-        chosen = [name for name in self.schedulers or part.schedulers
-                  if (name in sensors) == (part.name == "observations")]
+        chosen = [
+            name for name in self.schedulers or part.schedulers if (name in sensors) == (part.name == "observations")
+        ]
         chosen = [name for name in chosen if name != plan.BASELINE]
         if part.insn:
             wanted = not self.benchmarks or "instructions" in self.parts
@@ -53,7 +54,6 @@ class _Choice:
         benchmarks = [name for name in part.benchmarks if not self.benchmarks or name in self.benchmarks]
         turns = [plan.BASELINE, *(name for one in chosen for name in (one, plan.BASELINE))]
         return Order(turns, benchmarks, quick=self.quick) if benchmarks else None
-
 
     def orders(self) -> dict[str, Order]:
         """Return the guests' orders, by part; PART@KERNEL where the guest boots the other kernel."""
@@ -102,8 +102,13 @@ def _run_all(
     orders: dict[str, Order], directories: list[Path], parallel: int, console: Console
 ) -> dict[str, list[Message]]:
     """Run the parts, some at a time; guest time does not depend on what else this machine does."""
-    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(),
-               TextColumn("{task.fields[doing]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[doing]}"),
+    )
     with Progress(*columns, console=console) as progress, concurrent.futures.ThreadPoolExecutor(parallel) as pool:
         running = {}
         for name, order in orders.items():
@@ -121,6 +126,7 @@ def _run_all(
 
 def _names(known: dict[str, object], prefix: bool):  # type: ignore[no-untyped-def]
     """Return a click callback that accepts known names, or beginnings of them where prefix is set."""
+
     def check(_context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
         found: list[str] = []
         for value in values:
@@ -129,23 +135,53 @@ def _names(known: dict[str, object], prefix: bool):  # type: ignore[no-untyped-d
                 raise click.BadParameter(f"{value!r} is none of {', '.join(known)}", param=parameter)
             found += [name for name in fitting if name not in found]
         return tuple(found)
+
     return check
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--only", "benchmarks", multiple=True, metavar="NAME", callback=_names(dict(plan.BENCHMARKS), True),
-              help="run this benchmark, or all whose names begin so")
-@click.option("--scheduler", "schedulers", multiple=True, metavar="NAME", callback=_names(dict(plan.SCHEDULERS), False),
-              help="compare this scheduler with EEVDF; 'object' is csm with sensors off, loaded without the agent")
-@click.option("--part", "parts", multiple=True, metavar="NAME", callback=_names(dict(plan.PARTS), False),
-              help=f"run this part: {', '.join(plan.PARTS)}")
-@click.option("--kernel", default="", metavar="PATH",
-              help="take the times on another kernel too, in columns of their own; 'patched': of `just kernel`")
+@click.option(
+    "--only",
+    "benchmarks",
+    multiple=True,
+    metavar="NAME",
+    callback=_names(dict(plan.BENCHMARKS), True),
+    help="run this benchmark, or all whose names begin so",
+)
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    metavar="NAME",
+    callback=_names(dict(plan.SCHEDULERS), False),
+    help="compare this scheduler with EEVDF; 'object' is csm with sensors off, loaded without the agent",
+)
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    metavar="NAME",
+    callback=_names(dict(plan.PARTS), False),
+    help=f"run this part: {', '.join(plan.PARTS)}",
+)
+@click.option(
+    "--kernel",
+    default="",
+    metavar="PATH",
+    help="take the times on another kernel too, in columns of their own; 'patched': of `just kernel`",
+)
 @click.option("--quick", is_flag=True, help="a quarter of the work; figures repeat less well")
 @click.option("--parallel", type=click.IntRange(1, 8), default=2, show_default=True, help="machines at a time")
 @click.option("--list", "listing", is_flag=True, help="print the names and end")
-def main(benchmarks: tuple[str, ...], schedulers: tuple[str, ...], parts: tuple[str, ...], kernel: str, quick: bool,
-         parallel: int, listing: bool) -> None:
+def main(
+    benchmarks: tuple[str, ...],
+    schedulers: tuple[str, ...],
+    parts: tuple[str, ...],
+    kernel: str,
+    quick: bool,
+    parallel: int,
+    listing: bool,
+) -> None:
     """Measure what scheduling costs, in virtual machines whose time counts instructions.
 
     Compares EEVDF, the kernel's examples scx_simple and scx_flatcg, an empty sched_ext scheduler, and csm. A whole run
@@ -175,7 +211,8 @@ def _bench(choice: _Choice, parallel: int) -> None:
     commit = checkout.commit()
     heard = _run_all(choice.orders(), directories, parallel, Console(stderr=True))
     origin = {
-        "commit": commit, "command": shlex.join(["just", "bench", *sys.argv[1:]]),
+        "commit": commit,
+        "command": shlex.join(["just", "bench", *sys.argv[1:]]),
         "linux_source": artefacts.source_version(schedulers),
         "machine": "1 CPU, 1 GB, icount shift 1 (2 ns an instruction)",
     }

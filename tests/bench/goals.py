@@ -15,18 +15,38 @@ _NODES = {"": "no job on the node", "-beside": "a job asleep", "-job": "all of o
 
 def judge(results: Results) -> list[Results]:
     """Return one verdict for each goal that was measured."""
-    return [verdict for verdict in (*_ratios(results["time"]), *_growth(results["time"]), *_longest(results),
-                                    *_sleeper(results["time"]), *_bursts(results["time"])) if verdict]
+    return [
+        verdict
+        for verdict in (
+            *_ratios(results["time"]),
+            *_growth(results["time"]),
+            *_longest(results),
+            *_sleeper(results["time"]),
+            *_bursts(results["time"]),
+        )
+        if verdict
+    ]
 
 
 def _verdict(goal: str, value: float, limit: float, unit: str) -> Results:
     """Compare a figure with its limit; unit is "×" for a ratio, else a unit of time."""
+
     def text(number: float) -> str:
         return f"×{number:.3f}" if unit == "×" else f"{number:,.2f} {unit}"
+
     over = value - limit
     margin = f"{over:+.3f}" if unit == "×" else f"{over:+,.2f} {unit}"
-    return {"goal": goal, "value": value, "limit": limit, "unit": unit, "met": value <= limit, "margin": over,
-            "limit_text": "≤ " + text(limit), "value_text": text(value), "margin_text": margin}
+    return {
+        "goal": goal,
+        "value": value,
+        "limit": limit,
+        "unit": unit,
+        "met": value <= limit,
+        "margin": over,
+        "limit_text": "≤ " + text(limit),
+        "value_text": text(value),
+        "margin_text": margin,
+    }
 
 
 def _measured(part: Results, bench: str, scheduler: str) -> Results | None:

@@ -74,16 +74,27 @@ def _compare_one(name: str, rows: list[tuple[str, dict[str, float]]]) -> Results
 def _instructions(messages: list[Message]) -> Results:
     """Turn times of calls into instructions, the measuring tool's own share taken off."""
     counted = [message for message in messages if "load" in message]
-    own = [row["mean"] for message in counted if message["scheduler"] == "empty"
-           for name, row in message["result"].items() if name == "empty_running"]
+    own = [
+        row["mean"]
+        for message in counted
+        if message["scheduler"] == "empty"
+        for name, row in message["result"].items()
+        if name == "empty_running"
+    ]
     if not own:
         return {}
     found: Results = {}
     for message in counted:
         if message["scheduler"] == "empty":
             continue
-        rows = {name: {"calls": row["calls"], "mean": max(0.0, row["mean"] - own[0]) / plan.NS_PER_INSTRUCTION,
-                       "max_ns": max(0, round(row["max"] - own[0]))} for name, row in message["result"].items()}
+        rows = {
+            name: {
+                "calls": row["calls"],
+                "mean": max(0.0, row["mean"] - own[0]) / plan.NS_PER_INSTRUCTION,
+                "max_ns": max(0, round(row["max"] - own[0])),
+            }
+            for name, row in message["result"].items()
+        }
         found.setdefault(message["scheduler"], {})[message["load"]] = rows
     return {"own_ns": own[0], "by": found}
 
@@ -130,8 +141,9 @@ def _cell(name: str, got: dict[str, float] | None) -> str:
 def _costs(part: Results) -> Table:
     """One row for each benchmark: the additional time of each sensor."""
     names = [name for name in _schedulers(part) if name.partition(plan.ON)[0] != plan.BASELINE]
-    table = _table("What each observation costs, under EEVDF",
-                   ["", "A–A", "without", *(_title(name) for name in names)])
+    table = _table(
+        "What each observation costs, under EEVDF", ["", "A–A", "without", *(_title(name) for name in names)]
+    )
     for row in part.values():
         cells = []
         for got in (row["by"].get(name) for name in names):
@@ -156,16 +168,25 @@ def _programs(scheduler: str, loads: Results) -> Table:
 def _verdicts(judged: list[Results]) -> Table:
     table = _table("Goals", ["goal", "limit", "measured", "", "by"])
     for goal in judged:
-        table.add_row(goal["goal"], goal["limit_text"], goal["value_text"],
-                      "[green]met[/]" if goal["met"] else "[bold red]missed[/]", goal["margin_text"])
+        table.add_row(
+            goal["goal"],
+            goal["limit_text"],
+            goal["value_text"],
+            "[green]met[/]" if goal["met"] else "[bold red]missed[/]",
+            goal["margin_text"],
+        )
     return table
 
 
 def _all_tables(results: Results) -> list[Table]:
     tables = []
     if results["time"]:
-        tables.append(_times("Guest time, ratio to the EEVDF runs before and after it, context switches an operation",
-                             results["time"]))
+        tables.append(
+            _times(
+                "Guest time, ratio to the EEVDF runs before and after it, context switches an operation",
+                results["time"],
+            )
+        )
     if results["observations"]:
         tables.append(_costs(results["observations"]))
     tables += [_programs(name, loads) for name, loads in results["instructions"].get("by", {}).items()]
@@ -176,13 +197,17 @@ def _all_tables(results: Results) -> list[Table]:
 
 def _ended(results: Results) -> list[str]:
     """Return a sentence for each of the kernel's examples that gave up."""
-    return [f"{plan.SCHEDULERS[one['scheduler']].title} ended by itself during {one['ended']}: {one['why']}"
-            for one in results["ended"]]
+    return [
+        f"{plan.SCHEDULERS[one['scheduler']].title} ended by itself during {one['ended']}: {one['why']}"
+        for one in results["ended"]
+    ]
 
 
 def _origin(results: Results) -> str:
-    return (f"commit {results['commit']}, made by `{results['command']}`; kernel {results['kernel']}, scx_simple and "
-            f"scx_flatcg of linux-source {results['linux_source']}; {results['machine']}")
+    return (
+        f"commit {results['commit']}, made by `{results['command']}`; kernel {results['kernel']}, scx_simple and "
+        f"scx_flatcg of linux-source {results['linux_source']}; {results['machine']}"
+    )
 
 
 def show(results: Results, console: Console) -> None:

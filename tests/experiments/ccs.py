@@ -72,8 +72,14 @@ class Kept:
 
     def find(self, case: Case) -> Run | None:
         """The run of a case."""
-        return next((run for run in self.runs if (run["workload"], run["config"], run["repetition"])
-                     == (case.workload, case.config, case.repetition)), None)
+        return next(
+            (
+                run
+                for run in self.runs
+                if (run["workload"], run["config"], run["repetition"]) == (case.workload, case.config, case.repetition)
+            ),
+            None,
+        )
 
 
 def _measure(cases: Sequence[Case], kept: Kept, console: Console) -> None:
@@ -159,7 +165,8 @@ def _show(experiment: Experiment, results: Results, console: Console) -> None:
 def _keep(experiment: Experiment, results: Results, command: str) -> None:
     place = _REPO / "results" / experiment.name
     place.with_suffix(".json").write_text(
-        json.dumps({"command": command, "scales": plan.SCALES, "runs": results.runs}, indent=1) + "\n")
+        json.dumps({"command": command, "scales": plan.SCALES, "runs": results.runs}, indent=1) + "\n"
+    )
     report.plot(experiment, results, place.with_suffix(".png"))
     place.with_suffix(".md").write_text(report.markdown(experiment, results, command))
 
@@ -170,20 +177,47 @@ def main(name: str) -> None:
 
     number = {2: "two", 4: "four"}[len(experiment.nodes)]
 
-    @click.command(help=f"{experiment.title}, on {number} virtual machines with one CPU each.",
-                   context_settings={"help_option_names": ["-h", "--help"]})
-    @click.option("--repeat", default=5, show_default=True, type=click.IntRange(1, 100), metavar="N",
-                  help="Runs of each; those made before count, those in results/, too.")
-    @click.option("--only", default="", metavar="LIST",
-                  help="Measure these workloads, configurations or both alone; commas between them.")
+    @click.command(
+        help=f"{experiment.title}, on {number} virtual machines with one CPU each.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    @click.option(
+        "--repeat",
+        default=5,
+        show_default=True,
+        type=click.IntRange(1, 100),
+        metavar="N",
+        help="Runs of each; those made before count, those in results/, too.",
+    )
+    @click.option(
+        "--only",
+        default="",
+        metavar="LIST",
+        help="Measure these workloads, configurations or both alone; commas between them.",
+    )
     @click.option("--fresh", is_flag=True, help="Forget the runs made before.")
-    @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 1 << 20), metavar="N",
-                  help="Of users, jobs and nodes in the first repetition; the next one has the next.")
+    @click.option(
+        "--seed",
+        default=1,
+        show_default=True,
+        type=click.IntRange(0, 1 << 20),
+        metavar="N",
+        help="Of users, jobs and nodes in the first repetition; the next one has the next.",
+    )
     @click.option("--free", is_flag=True, help="Let the nodes run in real time, not in lock-step.")
-    @click.option("--again", default=0, type=click.IntRange(0, 100), metavar="N",
-                  help="Make the first N runs once more, and tell whether they are the same; status 1 if not.")
-    @click.option("--short", is_flag=True, help=f"One run each of {', '.join(experiment.short)}; status 1 if the "
-                  "last is worse for local users. Nothing is kept.")
+    @click.option(
+        "--again",
+        default=0,
+        type=click.IntRange(0, 100),
+        metavar="N",
+        help="Make the first N runs once more, and tell whether they are the same; status 1 if not.",
+    )
+    @click.option(
+        "--short",
+        is_flag=True,
+        help=f"One run each of {', '.join(experiment.short)}; status 1 if the "
+        "last is worse for local users. Nothing is kept.",
+    )
     @click.option("--keep", is_flag=True, help="Write table, plot, verdicts and runs to results/.")
     def command(
         repeat: int, only: str, fresh: bool, seed: int, free: bool, again: int, short: bool, keep: bool
@@ -248,8 +282,10 @@ def _check_short(experiment: Experiment, kept: Kept, console: Console, seed: int
     """Exit status 0 if the direction is right, in one run of each, or, as runs vary, in the mean of two."""
     workload, to, of = experiment.short
     for repetition in range(2):
-        cases = [Case(experiment.name, workload, config, repetition, plan.SHORT_S, seed + repetition, lockstep)
-                 for config in (to, of)]
+        cases = [
+            Case(experiment.name, workload, config, repetition, plan.SHORT_S, seed + repetition, lockstep)
+            for config in (to, of)
+        ]
         for _ in range(_SHORT_TRIES):
             if missing := [case for case in cases if not kept.has(case)]:
                 _boot(missing, kept, console)

@@ -85,13 +85,22 @@ def _check_short(results: Results, console: Console) -> None:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--nodes", default=4, show_default=True, type=click.IntRange(2, 8), metavar="N", help="Of the cluster.")
 @click.option("--repeat", default=2, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Seeds.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 1 << 20), metavar="N",
-              help="Of the jobs and of all that is random in the nodes; the next repetition has the next.")
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0, 1 << 20),
+    metavar="N",
+    help="Of the jobs and of all that is random in the nodes; the next repetition has the next.",
+)
 @click.option("--only", default="", metavar="LIST", help="Measure these configurations alone; commas between them.")
 @click.option("--tell", is_flag=True, help="Measure nothing: tell what the runs made so far say.")
 @click.option("--fresh", is_flag=True, help="Forget the runs made before.")
-@click.option("--short", is_flag=True, help=f"{' and '.join(_SHORT)} on {_SHORT_NODES} nodes; status 1 if the last "
-              "slows jobs more. Nothing is kept.")
+@click.option(
+    "--short",
+    is_flag=True,
+    help=f"{' and '.join(_SHORT)} on {_SHORT_NODES} nodes; status 1 if the last slows jobs more. Nothing is kept.",
+)
 @click.option("--keep", is_flag=True, help="Write table, plot, verdicts and runs to results/.")
 def main(nodes: int, repeat: int, seed: int, only: str, tell: bool, fresh: bool, short: bool, keep: bool) -> None:
     """Measure who should choose the nodes of jobs, on virtual machines with one CPU each."""
