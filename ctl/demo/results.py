@@ -36,7 +36,8 @@ class Results:
 
 def read(path: Path) -> Results:
     """Read a file of results. Raises OSError, and ValueError where a line is not JSON."""
-    head, *runs = (json.loads(line) for line in path.read_text().splitlines())
+    with path.open() as file:  # splitlines would split at more than line ends, and JSON may have U+0085 in a string
+        head, *runs = map(json.loads, file)
     common = head.pop(_ALL, {})
     return Results(head, [{**common, **run} for run in runs])
 

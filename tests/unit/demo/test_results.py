@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ctl.demo import results
@@ -22,6 +22,7 @@ _RUNS = st.lists(st.dictionaries(st.sampled_from("abcd"), _VALUES, min_size=1))
 
 
 @given(runs=_RUNS)
+@example(runs=[{"a": "\x85\u2028"}])
 def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, runs: list[results.Run]) -> None:
     path = tmp_path_factory.mktemp("results") / "x.jsonl"
     results.write(path, HEAD, runs)
