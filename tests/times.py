@@ -8,7 +8,6 @@ closing line says so and names the five dearest files; the status stays 0, becau
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -16,6 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
+from ctl.demo import results
 from vm import checkout
 
 __all__ = ["files", "verdict"]
@@ -50,9 +50,9 @@ def verdict(form: str, spent: dict[str, float], seconds: float) -> str:
 def main(form: str, work: Path, seconds: float) -> None:
     """Write results/tests.jsonl and print the closing line."""
     spent = files(work)
-    head = {"commit": checkout.commit(), "command": f"tests/all {form}", "runs": 1, "seconds": seconds}
-    rows = [head, *({"file": name, "seconds": took} for name, took in spent.items())]
-    _RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    head = {"command": f"tests/all {form}", "runs": 1, "seconds": seconds}
+    commit = checkout.commit()
+    results.write(_RESULTS, head, [{"commit": commit, "file": name, "seconds": took} for name, took in spent.items()])
     if told := verdict(form, spent, seconds):
         print(told)
 

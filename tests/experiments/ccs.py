@@ -25,11 +25,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from ctl.demo.results import read
 from tests.experiments import ccs_plan as plan
 from tests.experiments import ccs_report as report
 from tests.experiments import clusters
 from tests.experiments.ccs_claims import CLAIMS, Results, check
 from tests.experiments.ccs_plan import Case, Experiment
+from tests.experiments.kept import write
 
 __all__ = ["Kept", "directions", "main"]
 
@@ -55,7 +57,7 @@ class Kept:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.runs: list[Run] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         if results and results.exists() and not path.exists():
-            for run in filter(wanted, json.loads(results.read_text())["runs"]):
+            for run in filter(wanted, read(results).runs):
                 self.add(run)
 
     def add(self, run: Run) -> None:
@@ -163,12 +165,8 @@ def _show(experiment: Experiment, results: Results, console: Console) -> None:
 
 
 def _keep(experiment: Experiment, results: Results, command: str) -> None:
-    place = _REPO / "results" / experiment.name
-    place.with_suffix(".json").write_text(
-        json.dumps({"command": command, "scales": plan.SCALES, "runs": results.runs}, indent=1) + "\n"
-    )
-    report.plot(experiment, results, place.with_suffix(".png"))
-    place.with_suffix(".md").write_text(report.markdown(experiment, results, command))
+    write(experiment.name, command, results.runs, partial(report.markdown, experiment, results, command))
+    report.plot(experiment, results, _REPO / f"results/{experiment.name}.png")
 
 
 def main(name: str) -> None:
@@ -233,7 +231,7 @@ def main(name: str) -> None:
         if fresh or short:
             path.unlink(missing_ok=True)
         first = next(experiment.cases(0, names, seed, not free))
-        kept = Kept(path, None if fresh or short else _REPO / f"results/{name}.json", partial(_is_of, first))
+        kept = Kept(path, None if fresh or short else _REPO / f"results/{name}.jsonl", partial(_is_of, first))
         if short:
             _check_short(experiment, kept, console, seed, not free)
             return

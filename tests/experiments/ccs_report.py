@@ -10,7 +10,6 @@ from typing import Final
 from tests.experiments.ccs_claims import CLAIMS, Missing, Results, Verdict, check
 from tests.experiments.ccs_plan import SCALES, Experiment
 from tests.experiments.ccs_stats import FIGURES, Mean
-from tests.experiments.kept import commits_of
 
 __all__ = ["markdown", "plot", "table", "verdict_line"]
 
@@ -47,9 +46,8 @@ def _mean(results: Results, workload: str, config: str, key: str) -> Mean | None
         return None
 
 
-def markdown(experiment: Experiment, results: Results, command: str) -> str:
+def markdown(experiment: Experiment, results: Results, command: str, commits: str) -> str:
     """The whole report as a file of results/."""
-    commits = commits_of(results.runs)
     loads = [float(run["host_load"]) for run in results.runs if "host_load" in run]
     machines = len(experiment.nodes)
     busy = f" The host's load was {min(loads):.1f} to {max(loads):.1f}; {machines} machines make 2." if loads else ""

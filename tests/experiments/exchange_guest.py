@@ -12,7 +12,7 @@ addresses or at random, is frozen and pushed out. It comes back in one of four w
     noted     the same over the pages that were resident when it was frozen (ioctl PAGEMAP_SCAN)
     device    MADV_WILLNEED over these pages in the order of their places on the device (/proc/PID/pagemap), then thawed
 
-Each result is a line of JSON; seconds are per 100 MB.
+Each result is a line of JSON; seconds are per 100 MB. results/exchange.jsonl has them below a line with the command.
 """
 
 from __future__ import annotations

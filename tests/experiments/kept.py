@@ -11,9 +11,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 from rich.console import Console
 
+from ctl.demo import results
 from vm import checkout
 
-__all__ = ["Kept", "Measured", "commits_of", "write"]
+__all__ = ["Kept", "Measured", "write"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
 
@@ -30,17 +31,16 @@ C = TypeVar("C", bound=_Case)
 
 
 class Kept:
-    """What was measured, in a file, if any; where there is none yet it begins with what is in results/."""
+    """What was measured, in a file, if any; where there is none yet it begins with what is in a file of results/."""
 
-    def __init__(self, path: Path | None, results: Path | None = None) -> None:
+    def __init__(self, path: Path | None, first: Path | None = None) -> None:
         self._path = path
         self.measured: list[Measured] = []
         if path is not None and path.exists():
             self.measured = [json.loads(line) for line in path.read_text().splitlines()]
-        elif results is not None and results.exists():
-            kept = json.loads(results.read_text())
-            for one in kept["measured"]:
-                self.add({"commit": kept["commit"], **one})
+        elif first is not None and first.exists():
+            for one in results.read(first).runs:
+                self.add(one)
 
     @classmethod
     def of(cls, stem: str, fresh: bool, short: bool) -> Kept:
@@ -48,7 +48,7 @@ class Kept:
         path = _REPO / f"build/experiments/{stem}.jsonl"
         if fresh:
             path.unlink(missing_ok=True)
-        return cls(None) if short else cls(path, None if fresh else _REPO / f"results/{stem}.json")
+        return cls(None) if short else cls(path, None if fresh else _REPO / f"results/{stem}.jsonl")
 
     def add(self, one: Measured) -> None:
         """Keep one more, on the disk at once."""
@@ -76,14 +76,7 @@ class Kept:
             raise SystemExit(guest.returncode)
 
 
-def commits_of(measured: Iterable[Mapping[str, Any]]) -> str:
-    """The commits at which measurements were made, in their order, each once."""
-    return ", ".join(dict.fromkeys(str(one["commit"]) for one in measured))
-
-
 def write(stem: str, command: str, measured: Sequence[Mapping[str, Any]], report: Callable[[str], str]) -> None:
-    """Write what was measured by a command to results/STEM.json, and the report of it, given commits, to STEM.md."""
-    commits = commits_of(measured)
-    kept = {"commit": commits, "command": command, "measured": measured}
-    (_REPO / f"results/{stem}.json").write_text(json.dumps(kept, indent=1) + "\n")
-    (_REPO / f"results/{stem}.md").write_text(report(commits))
+    """Write what was measured by a command to results/STEM.jsonl, and the report of it, given commits, to STEM.md."""
+    results.write(_REPO / f"results/{stem}.jsonl", {"command": command}, measured)
+    (_REPO / f"results/{stem}.md").write_text(report(results.commits_of(measured)))

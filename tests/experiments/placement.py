@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from tests.experiments import clusters
 from tests.experiments import placement_report as report
 from tests.experiments.ccs import Kept
 from tests.experiments.ccs_plan import Case
+from tests.experiments.kept import write
 from tests.experiments.placement_claims import CLAIMS, Results
 from tests.experiments.placement_plan import CONFIGS
 from tests.experiments.verdicts import judge, show
@@ -67,10 +69,8 @@ def _measure(cases: Sequence[Case], nodes: int, kept: Kept, console: Console) ->
 
 
 def _keep(results: Results, nodes: int, command: str, stem: str) -> None:
-    place = _REPO / "results" / stem
-    place.with_suffix(".json").write_text(json.dumps({"command": command, "runs": results.runs}, indent=1) + "\n")
-    report.plot(results, place.with_suffix(".png"))
-    place.with_suffix(".md").write_text(report.markdown(results, nodes, command, stem))
+    write(stem, command, results.runs, partial(report.markdown, results, nodes, command, stem))
+    report.plot(results, _REPO / f"results/{stem}.png")
 
 
 def _check_short(results: Results, console: Console) -> None:
@@ -119,7 +119,7 @@ def main(nodes: int, repeat: int, seed: int, only: str, tell: bool, fresh: bool,
     path = _REPO / f"build/experiments/{stem}.jsonl"
     if fresh:
         path.unlink(missing_ok=True)
-    kept = Kept(path, None if fresh else _REPO / f"results/{stem}.json")
+    kept = Kept(path, None if fresh else _REPO / f"results/{stem}.jsonl")
     seeds = range(seed, seed + repeat)
     for each in () if tell else seeds:
         _measure(plan(nodes, each, names or tuple(CONFIGS)), nodes, kept, console)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.experiments.kept import commits_of
 from tests.experiments.placement_claims import CLAIMS, FIGURES, Results
 from tests.experiments.placement_plan import CONFIGS, PROGRAMS, SCALES, need_mb
 from tests.experiments.verdicts import HEADINGS, judge, row
@@ -61,9 +60,8 @@ def programs(results: Results) -> Table:
     ]  # fmt: skip
 
 
-def markdown(results: Results, nodes: int, command: str, stem: str) -> str:
+def markdown(results: Results, nodes: int, command: str, stem: str, commits: str) -> str:
     """The whole report as a file of results/."""
-    commits = commits_of(results.runs)
     seeds = len({run["seed"] for run in results.runs})
     rooms = [room / (1 << 20) for run in results.runs for room in run["rooms"]]
     jobs = {len(run["jobs"]) for run in results.runs if run["config"] != "alone"}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,21 +23,32 @@ PROGS = Path(__file__).resolve().parents[2] / "progs"
 MODULES = EXPERIMENTS["ccs-modules"]
 
 ALONE: dict[str, Any] = {
-    "config": "alone", "repetition": 0, "commit": "c",
+    "config": "alone",
+    "repetition": 0,
+    "commit": "c",
     "jobs": {"mg": {"seconds": 8.0, "cpu_s": 7.0}, "cg": {"seconds": 12.0, "cpu_s": 11.0}},
     "locals": {"shell": {"cycles": 40.0, "start_s": 0.5, "seconds": 8.0, "active_s": 3.2}},
 }
 
 
 def run(
-    workload: str, config: str, repetition: int = 0, *, seconds: float | None = 8.0, slowdown: float = 1.0,
+    workload: str,
+    config: str,
+    repetition: int = 0,
+    *,
+    seconds: float | None = 8.0,
+    slowdown: float = 1.0,
     p99: float = 5.0,
 ) -> dict[str, Any]:
     """A run with two jobs and one user."""
     user = {"profile": "shell", "cycles": 80.0, "start_s": 0.5, "seconds": 16.5 * slowdown - 0.5, "active_s": 6.4}
     job = {"together": 0.5, "mpi_cpu_s": 1.0}
     return {
-        "workload": workload, "config": config, "repetition": repetition, "commit": "c", "makespan_s": 30.0,
+        "workload": workload,
+        "config": config,
+        "repetition": repetition,
+        "commit": "c",
+        "makespan_s": 30.0,
         "jobs": [{"kernel": "mg", "seconds": seconds, **job}, {"kernel": "cg", "seconds": 12.0, **job}],
         "locals": [user],
         "latency": {"p50": 1.0, "p99": p99, "max": 9.0, "count": 320},
@@ -129,8 +139,10 @@ def test_together_leaves_out_moments_that_one_node_has_not() -> None:
 
 def test_together_is_on_all_nodes_of_a_job() -> None:
     taken = {
-        "node1": [(0.0, 9), (4.0, 9), (8.0, 9)], "node2": [(0.5, 21), (4.5, 21), (8.5, 0)],
-        "node3": [(0.0, 31), (4.0, 31), (8.0, 31)], "node4": [(0.0, 41), (4.0, 0), (8.0, 0)],
+        "node1": [(0.0, 9), (4.0, 9), (8.0, 9)],
+        "node2": [(0.5, 21), (4.5, 21), (8.5, 0)],
+        "node3": [(0.0, 31), (4.0, 31), (8.0, 31)],
+        "node4": [(0.0, 41), (4.0, 0), (8.0, 0)],
     }
     ranks = {"wide": {"node2": [21], "node3": [31], "node4": [41]}, "narrow": {"node3": [31], "node4": [41]}}
     # wide: 2 + 3 + 1 moments on a node, 1 on all; narrow: 3 + 1, 1 on both
@@ -224,8 +236,12 @@ def test_one_workload_fits_and_one_does_not() -> None:
 
 def test_every_program_is_there() -> None:
     assert all((PROGS / f"nas/{kernel}.c").exists() for mix in plan.MIXES.values() for kernel in mix)
-    assert all(mix in plan.MIXES and users in {*plan.PROFILES, "mix"} for mix, users in (
-        (each.mix, each.users) for experiment in EXPERIMENTS.values() for each in experiment.workloads))
+    assert all(
+        mix in plan.MIXES and users in {*plan.PROFILES, "mix"}
+        for mix, users in (
+            (each.mix, each.users) for experiment in EXPERIMENTS.values() for each in experiment.workloads
+        )
+    )
 
 
 # claims
@@ -291,8 +307,12 @@ def test_claims_of_share_and_heterogeneity_can_be_found() -> None:
     for name in ("ccs-share", "ccs-hetero"):
         experiment = EXPERIMENTS[name]
         runs = alone(*(each.name for each in experiment.workloads))
-        runs += [run(each.name, config, n) for each in experiment.workloads for config in experiment.configs
-                 for n in range(2)]
+        runs += [
+            run(each.name, config, n)
+            for each in experiment.workloads
+            for config in experiment.configs
+            for n in range(2)
+        ]
         verdicts = check(CLAIMS[name], Results(runs))
         assert {each.verdict for each in verdicts} <= {"reproduced", "not reproduced"}
 
@@ -300,42 +320,11 @@ def test_claims_of_share_and_heterogeneity_can_be_found() -> None:
 # engine
 
 
-def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
-    kept = ccs.Kept(tmp_path / "new/runs.jsonl")
-    kept.add(run("fits", "dyn", 1))
-    again = ccs.Kept(tmp_path / "new/runs.jsonl")
-    assert again.has(Case("ccs-modules", "fits", "dyn", 1))
-    assert not again.has(Case("ccs-modules", "fits", "dyn", 0))
-    assert not again.has(Case("ccs-modules", "overload", "dyn", 1))
-    assert again.runs == kept.runs == [json.loads(json.dumps(run("fits", "dyn", 1)))]
-
-
-def test_a_new_checkout_goes_on_from_the_results(tmp_path: Path) -> None:
-    results = tmp_path / "results.json"
-    results.write_text(json.dumps({"runs": [run("fits", "dyn", 1)]}))
-    kept = ccs.Kept(tmp_path / "runs.jsonl", results)
-    assert kept.has(Case("ccs-modules", "fits", "dyn", 1))
-    kept.add(run("fits", "dyn", 0))
-    assert ccs.Kept(kept.path, results).runs == kept.runs and len(kept.runs) == 2
-    assert not ccs.Kept(tmp_path / "others.jsonl", tmp_path / "none.json").runs
-
-
 def test_a_step_back_is_to_be_worse_for_local_users() -> None:
     base, slow = run("overload", "eevdf"), run("overload", "ccs", seconds=20.0)
     users = {factor: [{**user, "seconds": factor * user["seconds"]} for user in base["locals"]] for factor in (0.5, 2)}
     assert ccs.directions([base, {**slow, "locals": users[0.5]}], "overload", "ccs", "eevdf")[0]
     assert not ccs.directions([base, {**slow, "locals": users[2]}], "overload", "ccs", "eevdf")[0]
-
-
-def test_runs_of_another_kind_or_seed_do_not_count(tmp_path: Path) -> None:
-    results = tmp_path / "results.json"
-    kinds: tuple[dict[str, Any], ...] = ({}, {"seed": 4, "lockstep": False}, {"seed": 5, "lockstep": True},
-                                         {"seed": 4, "lockstep": True})
-    results.write_text(json.dumps({"runs": [run("fits", "dyn", 1) | kind for kind in kinds]}))
-    first = next(MODULES.cases(0, (), 3))
-    assert first.seed == 3 and first.lockstep
-    kept = ccs.Kept(tmp_path / "runs.jsonl", results, lambda made: ccs._is_of(first, made))
-    assert kept.runs == [run("fits", "dyn", 1) | kinds[-1]]
 
 
 @pytest.mark.parametrize(("new", "words"), [({"host_load": 9}, "the same"), ({"makespan_s": 31}, "other makespan_s")])
@@ -386,9 +375,14 @@ def test_the_short_form_looks_twice_before_it_fails(
 
 
 def test_results_are_told_and_drawn(tmp_path: Path) -> None:
-    found = Results([*alone("fits", "overload"), *(run(w, c, n) for w in ("fits", "overload") for c in MODULES.configs
-                                                   for n in range(5))])
-    text = ccs_report.markdown(MODULES, found, "just experiment ccs-modules")
+    found = Results(
+        [
+            *alone("fits", "overload"),
+            *(run(w, c, n) for w in ("fits", "overload") for c in MODULES.configs for n in range(5)),
+        ]
+    )
+    text = ccs_report.markdown(MODULES, found, "just experiment ccs-modules", "abc1234")
+    assert "`just experiment ccs-modules` at abc1234: " in text
     assert "| overload | ccs | 5 | 1.00 ± 0.00 |" in text and "CCS-7" in text and "hyper-exponential" in text
     ccs_report.plot(MODULES, found, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The experiment `monito`: the verdicts on Monito's claims, its report, and what is kept. No machine is booted."""
+"""The experiment `monito`: the verdicts on Monito's claims, its report. No machine is booted."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from ctl import policy
 from ctl.policy import values as knob_values
-from tests.experiments.kept import Kept, commits_of
 from tests.experiments.monito_claims import CLAIMS, Results
 from tests.experiments.monito_plan import MODES, OURS, PROGRAMS, cases, knobs
 from tests.experiments.monito_report import markdown
@@ -155,19 +153,3 @@ def test_the_cases_are_those_that_claims_ask_for() -> None:
     left = [one | {name: QUEUES[name] for name in ("peaks", "capacities", "report")} for one in runs]
     assert "not measured" not in verdicts([*left, SWITCHES]).values()
     assert len(set(cases())) == len(cases())
-
-
-def test_a_case_is_measured_once(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "deeper" / "runs.jsonl")
-    assert kept.missing(cases(), 2, 1) == cases()
-    kept.add({**cases()[0]._asdict(), "nodes": 2, "seed": 1, "compile_s": [1.0]})
-    again = Kept(tmp_path / "deeper" / "runs.jsonl")
-    assert again.missing(cases(), 2, 1) == cases()[1:]
-    assert again.missing(cases(), 4, 1) == again.missing(cases(), 2, 2) == cases()
-    results = tmp_path / "results.json"
-    results.write_text(json.dumps({"commit": "old", "measured": again.measured}))
-    later = Kept(tmp_path / "new.jsonl", results)
-    assert later.missing(cases(), 2, 1) == cases()[1:]
-    later.add({**cases()[1]._asdict(), "commit": "new"})
-    assert commits_of([*later.measured, *later.measured]) == "old, new"
-    assert Kept(tmp_path / "new.jsonl").measured == later.measured

@@ -196,6 +196,7 @@ def test_a_life_is_the_sum_of_its_parts() -> None:
 
 
 def test_the_report_has_every_configuration_and_verdict() -> None:
-    text = markdown(Results(runs()), 4, "just experiment placement --keep", "placement")
+    text = markdown(Results(runs()), 4, "just experiment placement --keep", "placement", "abc1234")
+    assert "`just experiment placement --keep` at abc1234: " in text
     assert all(f"| {name} |" in text for name in PAPER) and "not applicable" in text
     assert "means of 3 seeds" in text and "What was scaled down" in text

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ctl.demo import results
 from ctl.sim.csm.model import MODEL
 from ctl.sim.csm.simulation import Job, Simulation
 from ctl.sim.native import CHECKED
@@ -19,8 +19,8 @@ from tests.reference.insert_rq import CAUSES
 
 from .sim_decisions import problem
 
-_KEPT = Path(__file__).resolve().parents[3] / "results/crosscheck.json"
-_MEASURED: list[dict[str, Any]] = json.loads(_KEPT.read_text())["measured"]
+_KEPT = Path(__file__).resolve().parents[3] / "results/crosscheck.jsonl"
+_MEASURED = results.read(_KEPT).runs
 
 
 def test_every_workload_was_measured_under_every_policy() -> None:
