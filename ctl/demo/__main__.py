@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import os
 import subprocess
@@ -24,7 +25,7 @@ import click
 from rich.console import Console
 
 from ctl import policy
-from ctl.demo import report
+from ctl.demo import report, results
 from ctl.demo.progress import Progress
 from ctl.demo.scenario import EEVDF, FREEZER, PEERS, SCENARIOS, STATIC, Scenario
 from ctl.errors import CoschedError
@@ -171,7 +172,7 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also write everything measured as JSON.",
+    help="Also write what was measured, as JSON lines: one with what holds for all runs, then a run a line.",
 )
 @click.option(
     "--configs",
@@ -212,28 +213,24 @@ def cli(top: bool, json_file: Path | None, configs: list[str], name: str, repeat
     begin, scenario = time.monotonic(), SCENARIOS[name]
     measured, failed = _measure_all(Runs(scenario, top), configs, repeat, 1 if top else parallel, console)
     if measured:
-        _tell(measured, scenario, top, time.monotonic() - begin, json_file, console)
+        _tell(measured, scenario, top, time.monotonic() - begin, console)
+        if json_file is not None:
+            command = f"just demo{' --top' * top} --scenario {name} --configs {','.join(configs)} --repeat {repeat}"
+            head = {"command": command, "scenario": dataclasses.asdict(scenario)}
+            results.write(json_file, head, [one for group in measured.values() for one in group])
     if failed:
         raise CoschedError("\n".join(map(str, failed)))
 
 
 def _tell(
-    measured: dict[str, list[dict[str, Any]]],
-    scenario: Scenario,
-    top: bool,
-    took_s: float,
-    json_file: Path | None,
-    console: Console,
+    measured: dict[str, list[dict[str, Any]]], scenario: Scenario, top: bool, took_s: float, console: Console
 ) -> None:
-    """Show the comparison, and write what was measured if there is a file for it."""
+    """Show the comparison."""
     _check_same_work(measured)
     if top:
         console.print("Measured while `ctl top` was drawing in the guest, which takes CPU time there.")
     console.print(report.table(measured, scenario))
     console.print(f"Measured in {took_s:.0f} s.")
-    if json_file is not None:
-        commit = next(iter(measured.values()))[0]["commit"]
-        json_file.write_text(json.dumps(report.document(measured, scenario, commit), indent=1) + "\n")
 
 
 def main() -> int:

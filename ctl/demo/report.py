@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -26,7 +26,6 @@ __all__ = [
     "Figure",
     "compare",
     "conclusion",
-    "document",
     "figures",
     "mechanism",
     "sentences",
@@ -325,19 +324,3 @@ def _style(config: str, figure: str, verdicts: Mapping[tuple[str, str], Mapping[
 
 def _ratio_cell(comparison: Comparison) -> Text:
     return Text("-" if comparison.ratio is None else f"{comparison.ratio:.2f}", style=_COLOURS[comparison.verdict])
-
-
-def document(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario, commit: str) -> dict[str, Any]:
-    """Everything, for a program to read."""
-    return {
-        "version": 1,
-        "commit": commit,
-        "scenario": asdict(scenario),
-        "figures": [asdict(figure) for figure in figures(scenario.jobs)],
-        "summary": {
-            config: {key: asdict(value) for key, value in _values(measured).items()}
-            for config, measured in runs.items()
-        },
-        "comparison": [asdict(one) for of, against in _pairs(list(runs)) for one in compare(runs, of, against)],
-        "runs": {config: list(measured) for config, measured in runs.items()},
-    }

@@ -6,14 +6,17 @@ from __future__ import annotations
 import io
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from ctl.demo import report
+from ctl.demo import report, results
 from ctl.demo.progress import Progress, describe
 from ctl.demo.scenario import SCENARIOS, Scenario
+
+RESULTS = Path(__file__).resolve().parents[3] / "results"
 
 
 def measurement(
@@ -167,14 +170,16 @@ def test_one_configuration_alone_has_a_table_and_no_sentence() -> None:
     assert "50.0" in text_of(runs(csm=measurement()))
 
 
-def test_document_is_json_and_holds_everything() -> None:
-    found = runs(eevdf=measurement(), csm=measurement(small=25.0))
-    document = json.loads(json.dumps(report.document(found, Scenario(), "abc")))
-    assert document["commit"] == "abc"
-    assert document["runs"]["csm"][0]["jobs"]["small"]["seconds"] == 25.0
-    assert document["summary"]["csm"]["small.seconds"] == {"median": 25.0, "low": 25.0, "high": 25.0}
-    [one] = [one for one in document["comparison"] if one["figure"] == "small.seconds"]
-    assert (one["of"], one["against"], one["ratio"], one["verdict"]) == ("csm", "eevdf", 0.5, "better")
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("demo*.jsonl")), ids=lambda path: path.stem)
+def test_kept_runs_are_told_again(path: Path) -> None:
+    """The file has no figure that follows from others."""
+    kept = results.read(path)
+    groups = {run["config"]: [other for other in kept.runs if other["config"] == run["config"]] for run in kept.runs}
+    scenario = Scenario.from_json(json.dumps(kept.head["scenario"]))
+    console = Console(file=io.StringIO(), width=200)
+    console.print(report.table(groups, scenario))
+    assert isinstance(console.file, io.StringIO)
+    assert "jobs end after" in console.file.getvalue()
 
 
 def test_scenario_travels_as_one_line() -> None:

@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from ctl.demo import __main__ as demo
+from ctl.demo import results
 from ctl.demo.progress import Progress
+from ctl.demo.scenario import Scenario
 from ctl.errors import CoschedError
 from tests.unit.demo.test_report import measurement
 
@@ -23,7 +25,7 @@ class Runs(demo.Runs):
         """What a guest would leave."""
         if config == "csm":
             raise CoschedError(f"measuring {label} failed, vm/run ended with status 124")
-        return {**measurement(), "commit": "c0ffee"}
+        return {**measurement(), "config": config, "commit": "c0ffee"}
 
 
 @pytest.mark.parametrize(("configs", "kept"), [("eevdf,csm,fit", ["eevdf", "fit"]), ("csm", None)])
@@ -32,7 +34,7 @@ def test_others_are_told_and_written(
 ) -> None:
     monkeypatch.setattr(demo, "Runs", Runs)
     monkeypatch.setattr("ctl.demo.__main__.subprocess.run", lambda *_, **__: None)
-    written = tmp_path / "measured.json"
+    written = tmp_path / "measured.jsonl"
     result = CliRunner().invoke(demo.cli, ["--configs", configs, "--json", str(written)])
     assert isinstance(result.exception, CoschedError)
     assert result.exception.status == 1 and "csm failed" in str(result.exception)
@@ -40,4 +42,7 @@ def test_others_are_told_and_written(
         assert not written.exists()
     else:
         assert "Measured in" in result.output
-        assert list(json.loads(written.read_text())["runs"]) == kept
+        measured = results.read(written)
+        assert measured.head["command"] == f"just demo --scenario two --configs {configs} --repeat 1"
+        assert Scenario.from_json(json.dumps(measured.head["scenario"])) == Scenario()
+        assert [run["config"] for run in measured.runs] == kept and measured.commits == "c0ffee"
