@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from ctl.demo import results
 from tests.bench import artefacts, plan, report
 from tests.bench.guest import Order
 from tests.bench.machine import Message, end_guests, run_guest
@@ -185,7 +186,7 @@ def main(
     """Measure what scheduling costs, in virtual machines whose time counts instructions.
 
     Compares EEVDF, the kernel's examples scx_simple and scx_flatcg, an empty sched_ext scheduler, and csm. A whole run
-    is kept in results/bench.json and results/bench.md; a run narrowed by options is only shown.
+    is kept in results/bench.jsonl and results/bench.md; a run narrowed by options is only shown.
     """
     if listing:
         for kind, names in (("benchmarks", plan.BENCHMARKS), ("schedulers", plan.SCHEDULERS), ("parts", plan.PARTS)):
@@ -210,18 +211,20 @@ def _bench(choice: _Choice, parallel: int) -> None:
         patched.find(made)  # said now, and not when the first guests have run
     commit = checkout.commit()
     heard = _run_all(choice.orders(), directories, parallel, Console(stderr=True))
-    origin = {
-        "commit": commit,
+    released = {message["kernel"] for messages in heard.values() for message in messages if "kernel" in message}
+    head = {
         "command": shlex.join(["just", "bench", *sys.argv[1:]]),
         "linux_source": artefacts.source_version(schedulers),
         "machine": "1 CPU, 1 GB, icount shift 1 (2 ns an instruction)",
+        "kernel": ", ".join(sorted(released)),
     }
-    results = report.digest(heard, origin)
-    report.show(results, Console())
+    kept = results.Results(head, [{"commit": commit, **row} for row in report.rows(heard)])
+    digest = report.digest(kept)
+    report.show(digest, Console())
     if choice.everything:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
-        (RESULTS / "bench.md").write_text(report.markdown(results))
+        results.write(RESULTS / "bench.jsonl", kept.head, kept.runs)
+        (RESULTS / "bench.md").write_text(report.markdown(digest))
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def _longest(results: Results) -> list[Results]:
     tasks, no function may hold a run queue's lock for longer than 25 µs; a task begins without this lock."""
     found = []
     for scheduler, title in (("csm", "sensors off"), ("csm-sensors", "sensors on")):
-        loads = results["instructions"].get("by", {}).get(scheduler, {})
+        loads = results["instructions"].get(scheduler, {})
         for load, rows in loads.items():
             if "do_enqueue_task" in rows:
                 longest = rows["do_enqueue_task"]["max_ns"] / 1000

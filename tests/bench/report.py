@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From what the guests told to ratios, costs and goals, as tables for a terminal and for a file."""
+"""From what the guests told to lines that are kept, and from these to ratios, costs and goals, as tables."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +12,58 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ctl.demo.results import Results as Kept
+from ctl.demo.results import Run
 from tests.bench import goals, plan
 from tests.bench.machine import Message
 
-__all__ = ["digest", "markdown", "show"]
+__all__ = ["digest", "markdown", "rows", "show"]
 
 Results = dict[str, Any]
 
 
-def digest(heard: dict[str, list[Message]], origin: dict[str, str]) -> Results:
-    """Return everything measured as one JSON object."""
-    kernel = {message["kernel"] for messages in heard.values() for message in messages if "kernel" in message}
-    results: Results = {**origin, "kernel": ", ".join(sorted(kernel))}
-    results["time"] = _compare_kernels("time", heard)
-    results["observations"] = _compare_kernels("observations", heard)
-    results["instructions"] = _instructions(heard.get("instructions", []))
-    results["goals"] = goals.judge(results)
-    results["ended"] = [message for messages in heard.values() for message in messages if "ended" in message]
-    return results
+def rows(heard: dict[str, list[Message]]) -> list[Run]:
+    """What is kept of what the guests told, by part: the steps of a benchmark, the calls counted under a load, or how
+    one of the kernel's examples gave up; a line each."""
+    found: list[Run] = []
+    for part, messages in heard.items():
+        steps: dict[str, list[tuple[str, dict[str, float]]]] = {}
+        for message in messages:
+            if "bench" in message:
+                steps.setdefault(message["bench"], []).append((message["scheduler"], message["result"]))
+        found += [{"part": part, "bench": name, "steps": each} for name, each in steps.items()]
+        found += [{"part": part, **row} for row in _counted(messages)]
+        found += [
+            {"part": part, **{name: message[name] for name in ("scheduler", "ended", "why")}}
+            for message in messages
+            if "ended" in message
+        ]
+    return found
 
 
-def _compare_kernels(part: str, heard: dict[str, list[Message]]) -> Results:
+def digest(kept: Kept) -> Results:
+    """Return what was kept, and all that follows from it, as one object."""
+    found: Results = {**kept.head, "commit": kept.commits}
+    found["time"] = _compare_kernels("time", kept.runs)
+    found["observations"] = _compare_kernels("observations", kept.runs)
+    found["instructions"] = {}
+    for run in kept.runs:
+        if "functions" in run:
+            found["instructions"].setdefault(run["scheduler"], {})[run["load"]] = run["functions"]
+    found["goals"] = goals.judge(found)
+    found["ended"] = [run for run in kept.runs if "ended" in run]
+    return found
+
+
+def _compare_kernels(part: str, runs: list[Run]) -> Results:
     """Compare the part's steps on the image's kernel, and beside them those on another one, with its own baseline."""
     table: Results = {}
-    for name, messages in heard.items():
-        if name == part or name.startswith(part + plan.ON):
-            for bench, row in _compare(messages).items():
-                columns = {scheduler + name.removeprefix(part): got for scheduler, got in row["by"].items()}
-                table.setdefault(bench, {**row, "by": {}})["by"].update(columns)
+    for run in runs:
+        name = run["part"]
+        if "bench" in run and (name == part or name.startswith(part + plan.ON)):
+            row = _compare(run["bench"], run["steps"])
+            columns = {scheduler + name.removeprefix(part): got for scheduler, got in row["by"].items()}
+            table.setdefault(run["bench"], {**row, "by": {}})["by"].update(columns)
     return table
 
 
@@ -48,31 +73,23 @@ def _title(name: str) -> str:
     return plan.SCHEDULERS[scheduler].title + (f", kernel {Path(kernel).name}" if on else "")
 
 
-def _compare(messages: list[Message]) -> Results:
+def _compare(name: str, steps: list[tuple[str, dict[str, float]]]) -> Results:
     """Set each step against the baseline's steps right before and after it."""
-    steps: dict[str, list[tuple[str, dict[str, float]]]] = {}
-    for message in messages:
-        if "bench" in message:
-            steps.setdefault(message["bench"], []).append((message["scheduler"], message["result"]))
-    return {name: _compare_one(name, rows) for name, rows in steps.items()}
-
-
-def _compare_one(name: str, rows: list[tuple[str, dict[str, float]]]) -> Results:
-    base = [row["value"] for scheduler, row in rows if scheduler == plan.BASELINE]
-    first = rows[0][1]
+    base = [row["value"] for scheduler, row in steps if scheduler == plan.BASELINE]
+    first = steps[0][1]
     mean = sum(base) / len(base)
     table: Results = {plan.BASELINE: {**first, "value": mean, "ratio": 1.0}}
-    for at, (scheduler, row) in enumerate(rows):
+    for at, (scheduler, row) in enumerate(steps):
         if scheduler != plan.BASELINE:
-            around = (rows[at - 1][1]["value"] + rows[at + 1][1]["value"]) / 2
+            around = (steps[at - 1][1]["value"] + steps[at + 1][1]["value"]) / 2
             table[scheduler] = {**row, "baseline": around, "ratio": row["value"] / around}
     spread = (max(base) - min(base)) / mean
     bench = plan.BENCHMARKS[name]
-    return {"title": bench.title, "unit": bench.unit, "baselines": base, "spread": spread, "by": table}
+    return {"title": bench.title, "unit": bench.unit, "spread": spread, "by": table}
 
 
-def _instructions(messages: list[Message]) -> Results:
-    """Turn times of calls into instructions, the measuring tool's own share taken off."""
+def _counted(messages: list[Message]) -> Iterator[Run]:
+    """Turn times of calls into instructions, the measuring tool's own share taken off; the first line has this one."""
     counted = [message for message in messages if "load" in message]
     own = [
         row["mean"]
@@ -82,21 +99,19 @@ def _instructions(messages: list[Message]) -> Results:
         if name == "empty_running"
     ]
     if not own:
-        return {}
-    found: Results = {}
+        return
+    yield {"scheduler": "empty", "own_ns": own[0]}
     for message in counted:
-        if message["scheduler"] == "empty":
-            continue
-        rows = {
-            name: {
-                "calls": row["calls"],
-                "mean": max(0.0, row["mean"] - own[0]) / plan.NS_PER_INSTRUCTION,
-                "max_ns": max(0, round(row["max"] - own[0])),
+        if message["scheduler"] != "empty":
+            functions = {
+                name: {
+                    "calls": row["calls"],
+                    "mean": max(0.0, row["mean"] - own[0]) / plan.NS_PER_INSTRUCTION,
+                    "max_ns": max(0, round(row["max"] - own[0])),
+                }
+                for name, row in message["result"].items()
             }
-            for name, row in message["result"].items()
-        }
-        found.setdefault(message["scheduler"], {})[message["load"]] = rows
-    return {"own_ns": own[0], "by": found}
+            yield {"scheduler": message["scheduler"], "load": message["load"], "functions": functions}
 
 
 def _ns(value: float) -> str:
@@ -189,7 +204,7 @@ def _all_tables(results: Results) -> list[Table]:
         )
     if results["observations"]:
         tables.append(_costs(results["observations"]))
-    tables += [_programs(name, loads) for name, loads in results["instructions"].get("by", {}).items()]
+    tables += [_programs(name, loads) for name, loads in results["instructions"].items()]
     if results["goals"]:
         tables.append(_verdicts(results["goals"]))
     return tables
