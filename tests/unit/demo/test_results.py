@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ctl.demo import results
 
 HEAD = {"command": "just experiment x", "machine": "1 CPU"}
+PLACE = Path(__file__).resolve().parents[3] / "results"
 RUNS = [{"commit": "abc", "seed": 1, "s": 2.5}, {"commit": "abc", "seed": 2, "s": 2.5}, {"commit": "abc", "seed": 3}]
 
 _VALUES = st.one_of(
@@ -39,3 +40,12 @@ def test_a_run_is_a_line_and_nothing_is_said_twice(tmp_path: Path) -> None:
 
 def test_commits_are_named_once() -> None:
     assert results.commits_of([{"commit": "a"}, {"commit": "b"}, {"commit": "a"}]) == "a, b"
+
+
+@pytest.mark.parametrize("path", sorted(PLACE.glob("*.json*")), ids=lambda path: path.name)
+def test_kept_results_are_in_this_form(path: Path, tmp_path: Path) -> None:
+    kept = results.read(path)
+    assert kept.head["command"] and kept.commits
+    again = tmp_path / path.with_suffix(".jsonl").name
+    results.write(again, kept.head, kept.runs)
+    assert again.read_bytes() == path.read_bytes()
