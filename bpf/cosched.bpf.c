@@ -349,6 +349,8 @@ s32 SCX_OP(cosched_init_task, struct task_struct *p, struct scx_init_task_args *
 	tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!tctx)
 		return -ENOMEM;
+	/* the object may have been attached before, when the task lived, too */
+	__builtin_memset(tctx, 0, sizeof(*tctx));
 	tctx->fresh = 1;
 	tctx->in_order = 1;
 	tctx->exec_at_credit = p->se.sum_exec_runtime;

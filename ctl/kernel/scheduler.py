@@ -23,23 +23,22 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ctl.errors import CoschedError
-from ctl.kernel import layout, sysinfo
-from ctl.kernel.btf import Btf, vmlinux
+from ctl.kernel import layout, objects, sysinfo
+from ctl.kernel.btf import vmlinux
 from ctl.kernel.joins import Joins
 from ctl.kernel.layout import STATS, constant, ffi
 from ctl.kernel.libbpf import BpfLink, BpfMap, BpfObject, LibbpfError
+from ctl.kernel.objects import OPS
 from ctl.kernel.pins import PINS, remove_pins
 from ctl.kernel.refusal import check_cpus, check_host, ended_at_once, explain
 from ctl.kernel.trace import Decisions, task_json
 
 __all__ = ["Exit", "Scheduler"]
 
-_OPS = "cosched"  # the struct_ops map; sched_ext shows the same name
 _RULES, _STATS = constant("MAX_RULES"), len(STATS)
 # programs that are attached beside it, and the field of struct knobs that wants them; the sensors must be on, too
 _LISTENERS = {"on_arrival": "reinsert", "on_epoll": "spin_ns", "on_poll": "spin_ns", "on_select": "spin_ns"}
 _GUARD = "on_setscheduler"  # attached under contract=class only
-_EXIT_DUMP = 32768  # bytes; as large as exit_record.dump
 _UNLOAD_TIMEOUT = 10.0  # seconds
 # membarrier(2): system call number by machine, and MEMBARRIER_CMD_GLOBAL
 _MEMBARRIER = {"x86_64": 324, "aarch64": 283}
@@ -103,16 +102,10 @@ class Scheduler:
         scheduler: Scheduler | None = None
         shared = PINS.is_dir()  # by sensors that run already, and will go on if this fails
         try:
-            opened = BpfObject(object_path, PINS)
-            _check_layout(opened)
-            _configure(opened, jobs_cgid, jobs_level, key_shift, watchdog_ms, partial)
-            _set_ops(opened, watchdog_ms, partial)
-            first = _first_knobs(opened)
-            for name, value in knobs.items():
-                setattr(first, name, value)
-            opened.load()
+            constants = objects.Constants(jobs_cgid, jobs_level, check_cpus(), key_shift, watchdog_ms, partial)
+            opened = objects.loaded(object_path, constants, knobs)
             scheduler = cls(opened)
-            scheduler._link = opened.maps[_OPS].attach_struct_ops()
+            scheduler._link = opened.maps[OPS].attach_struct_ops()
             scheduler._attach_listeners()
             if partial:
                 scheduler._guard = opened.programs[_GUARD].attach()
@@ -302,7 +295,7 @@ class Scheduler:
     def _wait_gone(self) -> None:
         """Wait until the kernel has called our exit and runs another scheduler, or none."""
         deadline = time.monotonic() + _UNLOAD_TIMEOUT
-        while sysinfo.scx_ops() == _OPS and sysinfo.scx_state() != "disabled":
+        while sysinfo.scx_ops() == OPS and sysinfo.scx_state() != "disabled":
             if time.monotonic() > deadline:
                 raise CoschedError(
                     f"the kernel still says {sysinfo.scx_state()!r} {_UNLOAD_TIMEOUT:g} s after its "
@@ -325,59 +318,6 @@ def _undo(scheduler: Scheduler | None, opened: BpfObject | None, shared: bool) -
     if not shared:
         remove_pins()
     return ended
-
-
-def _check_layout(opened: BpfObject) -> None:
-    """The object and this program must have been made from the same cosched.h."""
-    sizes = {
-        ".data.knobs": ffi.sizeof("struct knob_sets"),
-        ".bss.exit": ffi.sizeof("struct exit_record"),
-        ".bss.snap": ffi.sizeof("struct snapshot"),
-        ".rodata.config": ffi.sizeof("struct config"),
-        ".bss.stats": 8 * constant("MAX_CPUS") * _RULES * _STATS,
-    }
-    for name, size in sizes.items():
-        there = opened.maps[name].value_size if name in opened.maps else 0
-        if there != size:
-            raise CoschedError(
-                f"{opened.path} has {there} bytes of {name}, {layout.HEADER} says {size}: compile it again"
-            )
-
-
-def _configure(
-    opened: BpfObject, jobs_cgid: int, jobs_level: int, key_shift: int, watchdog_ms: int, partial: bool
-) -> None:
-    """Set the values that are constant once loaded."""
-    cpus = check_cpus()
-    config: Any = _initial(opened, ".rodata.config", "struct config")
-    config.jobs_cgid, config.jobs_level = jobs_cgid, jobs_level
-    config.nr_cpus, config.key_shift = cpus, key_shift
-    config.watchdog_ms, config.partial = watchdog_ms, partial
-
-
-def _first_knobs(opened: BpfObject) -> Any:
-    """The knob set that is in use when the scheduler starts."""
-    sets = _initial(opened, ".data.knobs", "struct knob_sets")
-    return sets.set[sets.active & 1]
-
-
-def _initial(opened: BpfObject, name: str, struct: str) -> Any:
-    """A section of an object that is not loaded yet."""
-    return ffi.cast(f"{struct} *", ctypes.addressof(opened.maps[name].initial_value()))
-
-
-def _set_ops(opened: BpfObject, watchdog_ms: int, partial: bool) -> None:
-    """Set the plain fields of struct sched_ext_ops; where they are, the object's own BTF says."""
-    value = memoryview(opened.maps[_OPS].initial_value()).cast("B")
-    places = Btf(opened.btf).members("sched_ext_ops")
-    fields = {"hotplug_seq": sysinfo.hotplug_seq(), "timeout_ms": watchdog_ms, "exit_dump_len": _EXIT_DUMP}
-    if not partial:  # a callback that is not there costs nothing
-        fields["running"] = 0
-    else:
-        fields["flags"] = vmlinux().enum("scx_ops_flags")["SCX_OPS_SWITCH_PARTIAL"]
-    for name, number in fields.items():
-        at, size = places[name]
-        value[at : at + size] = number.to_bytes(size, "little")
 
 
 def _let_decisions_end() -> None:

@@ -26,14 +26,13 @@ from ctl.cli.main import main
 from ctl.node import agent as _agent  # noqa: F401
 from ctl.process import daemon, relay  # noqa: F401
 from ctl.process.run_files import lock_is_held
-from tests.kselftest import ktap
+from tests.kselftest import ktap, stock
 from tests.kselftest.node import spawned
 
 __all__ = ["TIMEOUT", "Follower", "agent", "asked", "ctl", "following", "refused"]
 
 TIMEOUT = 500  # seconds: the sensors compile in five, on an emulated CPU that is taken away most of the time in 120
 
-_DESCRIPTORS = 4096  # more than a test has open
 _OWN_PROCESS: Final = {"agent", "run"}
 
 
@@ -64,7 +63,7 @@ def _forked(arguments: tuple[str, ...], out: IO[bytes], err: IO[bytes]) -> int:
         try:
             os.dup2(out.fileno(), 1)
             os.dup2(err.fileno(), 2)
-            os.closerange(3, _DESCRIPTORS)  # an agent would keep the test's sockets open
+            _close_all_but(stock.descriptors())  # an agent would keep the test's sockets open
             status = main(arguments)
         except BaseException:  # nobody above this frame would tell: the fork ends here
             traceback.print_exc()
@@ -77,6 +76,13 @@ def _forked(arguments: tuple[str, ...], out: IO[bytes], err: IO[bytes]) -> int:
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.005)
     return os.waitstatus_to_exitcode(ended[1])
+
+
+def _close_all_but(kept: frozenset[int]) -> None:
+    """Close this process's descriptors above those of standard input, output and errors."""
+    for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - kept - {0, 1, 2}:
+        with contextlib.suppress(OSError):  # of the directory itself
+            os.close(descriptor)
 
 
 def asked(*arguments: str) -> Any:

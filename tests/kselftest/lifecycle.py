@@ -13,7 +13,7 @@ from pathlib import Path
 from ctl.errors import CoschedError
 from ctl.kernel import knobs, scheduler
 from ctl.policy import defaults
-from tests.kselftest import ktap
+from tests.kselftest import ktap, stock
 from tests.kselftest.node import OBJECT, disabled, loaded, spawned, state
 
 _CYCLES = int(ktap.at_length(200, 50))  # of enabling and disabling in the kernel
@@ -113,6 +113,7 @@ def knobs_from_many_threads() -> None:
 
 
 if __name__ == "__main__":
+    stock.anew()
     ktap.run(
         unload_says_why,
         another_scheduler_is_named,

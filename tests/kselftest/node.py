@@ -20,6 +20,7 @@ from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.scheduler import Scheduler
 from ctl.kernel.sensors import Sensors
 from ctl.kernel.sysinfo import meminfo
+from tests.kselftest import stock
 from tests.reference.records import PUT_BACK, from_json
 from tests.reference.replay import mismatch
 
@@ -89,6 +90,7 @@ def loaded(
 @contextmanager
 def sensing(*which: str) -> Iterator[Sensors]:
     """These sensors, with their maps shared with the scheduler pinned. They run on until the test file ends."""
+    stock.share()
     _SENSORS.start(which)
     _SENSORS.pin()
     try:

@@ -24,7 +24,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kselftest.ktap import AGAIN, FAIL, PASS, SKIP
+from tests.kselftest import stock
+from tests.kselftest.ktap import AGAIN, FAIL, PASS, QUICK, SKIP
 
 __all__ = ["Outcome", "Parser", "find_tests", "main"]
 
@@ -180,6 +181,8 @@ def _run_all(tests: Iterable[Path], timeout: float) -> bool:
     for number, test in enumerate(tests, 1):
         print(f"# Subtest: {test.stem}", flush=True)
         begin = time.monotonic()
+        if QUICK and test.parent == _HERE:
+            stock.fill()
         outcome = _run_one(test, timeout)
         total.passed += outcome.passed
         total.skipped += outcome.skipped

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from unittest.mock import Mock
-
 import pytest
 
 from ctl.errors import USAGE, CoschedError
-from ctl.kernel import scheduler, sysinfo
+from ctl.kernel import refusal, sysinfo
 from ctl.kernel.layout import constant
 
 
@@ -17,5 +15,5 @@ def test_more_cpus_than_it_is_built_for_are_refused(monkeypatch: pytest.MonkeyPa
     cpus = constant("MAX_CPUS") + 1
     monkeypatch.setattr(sysinfo, "possible_cpus", lambda: cpus)
     with pytest.raises(CoschedError, match=f"{cpus} CPUs.*{cpus - 1}.*MAX_CPUS") as refused:
-        scheduler._configure(Mock(), 1, 1, 32, 30000, False)
+        refusal.check_cpus()
     assert refused.value.status == USAGE
