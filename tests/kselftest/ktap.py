@@ -10,7 +10,7 @@ If a host takes the CPUs away, the time of an emulated guest passes without the 
 the host's. Therefore a wait lasts up to a multiple of the wait on an idle host, and a test is run again if only
 `measured` values are wrong. A broken program misses every time.
 
-With COSCHEDQUICK=1 each behaviour is tested once: `cases` gives the first of several alike, and `at_length` the
+With COSCHED_QUICK=1 each behaviour is tested once: `cases` gives the first of several alike, and `at_length` the
 shorter of two times or counts. `just test` does so; `just test-all` and `just kselftest` test all, for longer.
 """
 
@@ -57,7 +57,7 @@ AGAIN = "measured again:"  # begin of the note, before the missed value
 PATIENCE = 4  # the longest wait, in waits on an idle host
 TIME_OUT_S = 300  # of a program that measures and ends by itself
 _TOLD = 60  # lines of the kernel's log that a failure shows
-QUICK = os.environ.get("COSCHEDQUICK") == "1"
+QUICK = os.environ.get("COSCHED_QUICK") == "1"
 _PROGRAMS = Path("/usr/lib/cosched/progs")  # compiled on the host: gcc takes seconds on an emulated CPU
 
 
