@@ -119,7 +119,7 @@ def turns() -> None:
         with spawned(*_job("a", 1 << 20, "--memory", f"{size >> 20}M")) as one:
             ktap.until(lambda: "a" in _queue(), "a is here", 20)
             with spawned("ctl", "run", "--job", "b", "--memory", f"{size >> 20}M", "--", "sleep", ENDLESS) as other:
-                for turn, waits in (("a", "b"), ("b", "a"), ("a", "b")):
+                for turn, waits in ktap.cases((("a", "b"), ("b", "a"), ("a", "b")), 2):
                     # a busy host exchanges memory slowly, and turns of 3 s become turns of 96 s
                     ktap.until(partial(_have, turn, waits), f"{turn} runs, {waits} waits", 60)
                 ktap.expect((one.poll(), other.poll()), (None, None), "ends")

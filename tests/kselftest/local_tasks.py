@@ -14,13 +14,15 @@ from tests.kselftest.node import Recorder, job, loaded, online, spawned
 from tests.reference.records import PUT_BACK
 
 _QUANTUM_MS = 100  # of hogs that are displaced
+_SLEEPS = int(ktap.at_length(200, 60))  # without credit each is late by 80 ms
+_PAGES = int(ktap.at_length(100, 40))
 _KHUGEPAGED = Path("/sys/kernel/mm/transparent_hugepage/khugepaged")
-_HUGE_PAGES = 80  # some 100 ms of CPU time: of a few turns the first and the last would count too much
+_HUGE_PAGES = 190  # 20 to 70 ms of CPU time
 _SMALL_PAGES = """
 import mmap, time
-memory = mmap.mmap(-1, 192 << 20)
+memory = mmap.mmap(-1, 400 << 20)
 memory.madvise(mmap.MADV_NOHUGEPAGE)
-for page in range(0, 192 << 20, 4096):
+for page in range(0, 400 << 20, 4096):
     memory[page] = 1
 memory.madvise(mmap.MADV_HUGEPAGE)
 print(flush=True)
@@ -35,7 +37,7 @@ def run(ms, clock=time.thread_time):
         pass
 run(200)
 began = time.monotonic()
-for page in range(100):
+for page in range({pages}):
     time.sleep(0.0004)
     run(0.4)
 print(round((time.monotonic() - began) * 1000))
@@ -47,7 +49,7 @@ def _lateness(credit: str) -> tuple[int, int]:
     hog, lateness = ktap.program("hog"), ktap.program("lateness")
     with job("hogs") as cgroup, loaded(credit=credit), spawned(hog, "4", cgroup=cgroup, cpu=0):
         time.sleep(0.3)
-        with spawned(lateness, "5000", "200", cpu=0) as sleeper:
+        with spawned(lateness, "5000", str(_SLEEPS), cpu=0) as sleeper:
             mean, p99, _ = map(int, sleeper.communicate(timeout=ktap.TIME_OUT_S)[0].split())
     return mean, p99
 
@@ -67,7 +69,7 @@ def _paging_ms(credit: str) -> int:
         job("hogs") as cgroup,
         loaded(credit=credit),
         spawned(ktap.program("hog"), "3", cgroup=cgroup, cpu=0),
-        spawned("python3", "-c", _PAGING, cpu=0) as task,
+        spawned("python3", "-c", _PAGING.format(pages=_PAGES), cpu=0) as task,
     ):
         return int(task.communicate(timeout=ktap.TIME_OUT_S)[0])
 
@@ -75,8 +77,8 @@ def _paging_ms(credit: str) -> int:
 def rest_of_a_turn_is_credit() -> None:
     """A local task without credit that waits 0.4 ms for each page does not wait for all other tasks at each page."""
     took, plain = _paging_ms("on"), _paging_ms("off")
-    ktap.note(f"100 pages in {took} ms; credit off {plain} ms")
-    ktap.measured(plain > 3_000, f"without credit 100 pages took {plain} ms only: 3 quanta each are 6,000 ms")
+    ktap.note(f"{_PAGES} pages in {took} ms; credit off {plain} ms")
+    ktap.measured(plain > 30 * _PAGES, f"without credit {_PAGES} pages took {plain} ms only: 3 quanta each are 60 ms")
     ktap.measured(took * 3 < plain, f"credit helps too little: {took} ms, without {plain} ms")
 
 
@@ -121,9 +123,9 @@ def kernel_thread_keeps_its_quantum() -> None:
                 pause.write_text(before[0])
                 portion.write_text(before[1])
             took, now = time.monotonic() - began, _khugepaged()
-    turn = (now[0] - used) / (now[1] - turns)
-    ktap.note(f"{_HUGE_PAGES} huge pages in {took:.1f} s, by turns of {turn:.1f} ms")
-    # of 20 ms, some of which the last page ended; with a sixteenth of them it would be 4, a tick
+    turn = (now[0] - used) / max(1, now[1] - turns - 1)  # the last turn ended with the last page
+    ktap.note(f"{_HUGE_PAGES} huge pages in {took:.1f} s, by {now[1] - turns} turns of {turn:.1f} ms")
+    # of 20 ms; with a sixteenth of them it would be 4 to 6, a tick
     ktap.measured(turn > 8, f"its turns take {turn:.1f} ms")
 
 

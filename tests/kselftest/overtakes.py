@@ -57,7 +57,7 @@ def local_task_runs_among_fifty() -> None:
         loaded(observe=("sockets",), quantum_ms=_QUANTUM_MS, credit="off") as scheduler,
         spawned(mix, ENDLESS, str(_PAIRS), str(cgroup / "cgroup.procs"), cpu=0),
     ):
-        for rule in ktap.cases(("csm-bounded", "ccs", "pred", "sdca"), 2):
+        for rule in ktap.cases(("csm-bounded", "ccs", "pred", "sdca")):
             scheduler.write_knobs(rule=layout.RULES[rule])
             time.sleep(0.5)
             with spawned(turns, "4", cpu=0) as local:

@@ -82,12 +82,12 @@ def _order_survives(pairs: int, seconds: float) -> None:
 
 def order_survives_a_lack_of_keys() -> None:
     """Decisions and queues stay exact where keys run out."""
-    _order_survives(5, 3)
+    _order_survives(5, ktap.at_length(3, 1.5))
 
 
 def order_survives_a_lack_of_keys_in_a_long_queue() -> None:
     """The same where more tasks are waiting than one dispatch gives new keys."""
-    _order_survives(45, 4)
+    _order_survives(45, ktap.at_length(4, 1.5))
 
 
 @contextmanager
@@ -126,16 +126,16 @@ def the_displaced_keeps_its_place() -> None:
 
 def records_name_their_knobs() -> None:
     """Each record has the knobs of its time, also the first record, and also the record of a put-back task."""
-    began = 0
+    began, recordings = 0, int(ktap.at_length(20, 8))
     with _displaced_again_and_again() as scheduler:
-        for mno in range(2, 22):
+        for mno in range(2, 2 + recordings):
             scheduler.write_knobs(mnol=mno, mnod=mno)
             with Recorder(scheduler) as recorder:
                 time.sleep(0.1)
             on_0 = [one for one in recorder.decisions if one["cpu"] == 0]
             began += on_0[0]["cause"] == PUT_BACK
             ktap.expect({(one["mnol"], one["mnod"]) for one in on_0}, {(mno, mno)}, "MNOL and MNOD in the records")
-    ktap.note(f"{began} of 20 recordings began with a task that was put back")
+    ktap.note(f"{began} of {recordings} recordings began with a task that was put back")
 
 
 if __name__ == "__main__":

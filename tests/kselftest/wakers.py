@@ -11,6 +11,7 @@ from tests.kselftest import ktap
 from tests.kselftest.node import Recorder, job, loaded, online, sensing, spawned
 
 _OTHERS = 5
+_ROUNDS = int(ktap.at_length(7, 4))
 _QUANTUM_MS = 200
 _TALK = ("--groups", "4", "--fds", "10", "--datasize", "100", "--loops", "100")
 _EVENTS = 2 * 4 * 10 * 10 * 100  # each message comes and goes
@@ -24,7 +25,7 @@ def _sends(what: str, stays: str, cgroup: Path | None = None, policy: str = "csm
     run, median."""
     with (
         loaded(policy, observe=("sockets",), quantum_ms=_QUANTUM_MS, waker_stays=stays, overload="off") as scheduler,
-        spawned(ktap.program("wakers"), str(_OTHERS), what, cgroup=cgroup, cpu=0) as sender,
+        spawned(ktap.program("wakers"), str(_OTHERS), what, str(_ROUNDS), cgroup=cgroup, cpu=0) as sender,
     ):
         rounds, lossy, after = map(int, sender.communicate(timeout=ktap.TIME_OUT_S)[0].split())
         stats = scheduler.stats()
@@ -65,7 +66,7 @@ def each_has_a_dispatch() -> None:
         job("senders") as cgroup,
         loaded("sdca", observe=("sockets",), quantum_ms=_QUANTUM_MS, overload="off") as scheduler,
         Recorder(scheduler) as recorder,
-        spawned(ktap.program("wakers"), str(_OTHERS), "compute", "wait", cgroup=cgroup, cpu=0) as sender,
+        spawned(ktap.program("wakers"), str(_OTHERS), "compute", str(_ROUNDS), "wait", cgroup=cgroup, cpu=0) as sender,
     ):
         rounds = int(sender.communicate(timeout=ktap.TIME_OUT_S)[0].split()[0])
     times = [decision["ns"] for decision in recorder.decisions if decision["cause"] == "message"]

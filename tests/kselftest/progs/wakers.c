@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * wakers N sleep|compute [wait]: N processes, each with a Unix socket, sleep until a
+ * wakers N sleep|compute ROUNDS [wait]: N processes, each with a Unix socket, sleep until a
  * message comes, or compute and are found queued. One more computes, sends each of them
  * a message, one right after the other, and computes on, or sleeps while they do. Prints
  * in how many rounds it did so, in how many of these it lost the CPU between the first
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define MOST	64
-#define ROUNDS	7
+#define MOST_ROUNDS	64
 #define SETTLE_US	20000	/* an answer that is read wakes its sender once more */
 #define COMPUTE_US	100000
 
@@ -116,17 +116,18 @@ static int ascending(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	int n = argc > 2 ? atoi(argv[1]) : 0, waits = argc > 3 && !strcmp(argv[3], "wait"), lossy = 0;
-	long long after[ROUNDS];
+	int n = argc > 3 ? atoi(argv[1]) : 0, rounds = argc > 3 ? atoi(argv[3]) : 0, lossy = 0;
+	int waits = argc > 4 && !strcmp(argv[4], "wait");
+	long long after[MOST_ROUNDS];
 
-	if (n < 1 || n > MOST)
+	if (n < 1 || n > MOST || rounds < 1 || rounds > MOST_ROUNDS)
 		return 2;
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (seen == MAP_FAILED)
 		return 1;
-	for (int i = 0; i < ROUNDS; i++)
+	for (int i = 0; i < rounds; i++)
 		lossy += sent(n, !strcmp(argv[2], "sleep"), waits, &after[i]) > 0;
-	qsort(after, ROUNDS, sizeof(*after), ascending);
-	printf("%d %d %lld\n", ROUNDS, lossy, after[ROUNDS / 2]);
+	qsort(after, rounds, sizeof(*after), ascending);
+	printf("%d %d %lld\n", rounds, lossy, after[rounds / 2]);
 	return 0;
 }
