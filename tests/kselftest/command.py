@@ -27,7 +27,7 @@ from ctl.node import agent as _agent  # noqa: F401
 from ctl.process import daemon, relay  # noqa: F401
 from ctl.process.run_files import lock_is_held
 from tests.kselftest import ktap, stock
-from tests.kselftest.node import spawned
+from tests.kselftest.node import disabled, spawned
 
 __all__ = ["TIMEOUT", "Follower", "agent", "asked", "ctl", "following", "refused"]
 
@@ -101,6 +101,7 @@ def agent(*knobs: str, policy: str = "csm", sensors: bool = False) -> Iterator[i
         if status:  # it has been ended, or a busy host has not let it end in time
             ktap.note(said.strip())
             ktap.until(lambda: not lock_is_held(), "the agent has ended", 30)
+            ktap.until(disabled, "the kernel is on its own scheduler")  # of one killed: once its links are gone
 
 
 def refused(*arguments: str, words: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.kselftest import ktap
 from tests.kselftest.node import ENDLESS, disabled, job, loaded, online, spawned, state
 
-_STORM = int(ktap.at_length(5000, 1500))
+_STORM = int(ktap.at_length(5000, 700))
 _TURNS = int(ktap.at_length(20, 8))  # of a CPU that goes and comes
 
 

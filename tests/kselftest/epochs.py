@@ -76,16 +76,16 @@ def tasks_that_block() -> None:
     """Of tasks that block 100 times a second, each task of a job has L of what a local task has."""
     with loaded("zhang", share_l=_L) as scheduler:
         scheduler.adjust(local_user=1)
-        _shares(scheduler, "task", (_OFTEN, _BUSY))
-        _shares(scheduler, "task", (_OFTEN, _OFTEN))
+        for kinds in ktap.cases(((_OFTEN, _BUSY), (_OFTEN, _OFTEN))):
+            _shares(scheduler, "task", kinds)
 
 
 def jobs_together() -> None:
     """With epochs=jobs, the tasks of jobs together have L of the CPU, however many they are."""
     with loaded("zhang", share_l=_L, epochs="jobs") as scheduler:
         scheduler.adjust(local_user=1)
-        _shares(scheduler, "jobs", (_BUSY, _BUSY))
-        _shares(scheduler, "jobs", (_OFTEN, _BUSY))
+        for kinds in ktap.cases(((_BUSY, _BUSY), (_OFTEN, _BUSY))):
+            _shares(scheduler, "jobs", kinds)
         # each of 24 has less of an epoch than the shortest slice, and saves it
         got = _share(24, 1, (_BUSY, _BUSY))
         ktap.note(f"24 to 1: {got:.3f}, set {_L:.3f}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from ctl.monitor.netmon.rows import NODE, Owner, Values
 from ctl.monitor.netmon.sampler import Sampler
 from tests.kselftest.command import ctl
-from tests.kselftest.ktap import expect, note, run, until
+from tests.kselftest.ktap import cases, expect, note, run, until
 from tests.kselftest.node import in_job
 
 _MESSAGES, _RECEIVES = 20, 7
@@ -99,4 +99,4 @@ def harmless() -> None:
 
 
 if __name__ == "__main__":
-    run(openmpi, mpich, harmless)
+    run(openmpi, *cases((mpich,), 0), harmless)

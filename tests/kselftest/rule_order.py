@@ -12,7 +12,7 @@ from tests.kselftest.node import ENDLESS, Recorder, job, loaded, mismatches, spa
 
 _SECONDS = 60.0  # per rule, at most; an idle host needs one
 _STARVE_MS = 10  # rule prio gives the recording process a turn that often
-_MOST = int(ktap.at_length(100, 40))  # decisions that are replayed, a second's work; `just replay` replays all
+_MOST = int(ktap.at_length(100, 15))  # decisions that are replayed, a second's work; `just replay` replays all
 
 
 def _recorded(scheduler: Scheduler, rule: str) -> Recorder:

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.reference.insert_rq import (
     CAUSES,
     MES_ONE,
@@ -79,7 +80,7 @@ def test_bulk_reaches_every_corner() -> None:
     assert seen["preempt", "credit"] > 300
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(cases(), min_size=1, max_size=30))
 def test_any(asked: list[Case]) -> None:
     found = differences(asked, native.real().answers(asked))
@@ -87,7 +88,7 @@ def test_any(asked: list[Case]) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_rule(rule: str, data: st.DataObject) -> None:
     asked = data.draw(st.lists(cases(rules=(rule,)), min_size=1, max_size=10))
@@ -95,7 +96,7 @@ def test_rule(rule: str, data: st.DataObject) -> None:
     assert not found, found[0]
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**23) | st.integers(0, 2**32 - 1), st.integers(0, MES_ONE))
 def test_mes_update(mes: int, com: int, p: int) -> None:
     assert native.mes_update(mes, com, p) == mes_update(mes, com, p)

@@ -10,6 +10,8 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
+
 from . import native
 from .cases import bulk
 from .mutants import mutants
@@ -61,6 +63,7 @@ def _caught_apart(faulty: Native, chunks: list[tuple[Batch, bytes]]) -> bool:
     return os.WEXITSTATUS(ended) == 0
 
 
+@pytest.mark.long
 def test_every_fault_is_caught() -> None:
     faults = list(mutants(native.INSERT_RQ_H.read_text()))
     real, *faulty = native.build([native.INSERT_RQ_H.read_text(), *(fault.header for fault in faults)])

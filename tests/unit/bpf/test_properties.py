@@ -6,8 +6,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.examples import examples
 from tests.reference.insert_rq import CAUSES, RULES, Env, Task, apply
 from tests.reference.ready_queue import ReadyQueue
 
@@ -29,7 +30,7 @@ def _env(rule: str, overloaded: bool = False, **knobs: int) -> Env:
     return Env(rule, "wake", overloaded, **knobs)  # type: ignore[arg-type]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(cases())
 def test_order_of_the_others_is_kept_and_de_grows_by_one_at_most(case: Case) -> None:
     decision = native.real().answers([case])[0].decision

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ctl.cli.watch import top
@@ -18,6 +18,7 @@ from ctl.monitor import palette
 from ctl.monitor.panels import PAGES, History, Page, frame
 from ctl.monitor.text import ASCII, UNICODE, wrapped
 from ctl.monitor.top import KEYS
+from tests.examples import examples
 from tests.unit.monitor.views import cluster, draw, fitted, job, jobs_queue, many, view
 
 OVERVIEW, QUEUE, NODES = PAGES[:3]
@@ -175,7 +176,7 @@ _QUEUED = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(_QUEUED, max_size=9),
     st.lists(st.text(max_size=30), max_size=5),

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from ctl.kernel.modes import mode
 from ctl.kernel.trace import PUT_BACK
 from ctl.monitor.perfetto_trace import Recording, write_trace
+from tests.examples import examples
 from tests.unit.monitor.decided import decided, records
 from tests.unit.monitor.trace_processor import TraceProcessor
 from tests.unit.reference.test_replay import recording
@@ -150,7 +151,7 @@ def test_a_task_is_on_the_track_of_its_job() -> None:
 
 
 @given(records())
-@settings(max_examples=60)
+@examples(60)
 def test_any_records_make_a_trace(values: list[dict[str, Any]]) -> None:
     """Each decision is there once, each slice that begins ends, each track is described before its first event."""
     trace = proto.Trace.FromString(traced(Recording("node1", values, 1_000)))

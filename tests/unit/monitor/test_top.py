@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -16,6 +16,7 @@ from ctl.monitor.palette import LIMIT, QUIET, WARN
 from ctl.monitor.panels import History, frame
 from ctl.monitor.pen import MODE_WINDOW_S
 from ctl.monitor.text import ASCII, UNICODE, duration, fit, level, number, of, share_bar, size, spark
+from tests.examples import examples
 from tests.unit.monitor.views import cluster, draw, fitted, job, jobs_queue, many, queue_of, task, view
 
 SIZES = [(80, 24), (120, 40), (200, 60), (40, 12), (20, 5), (1, 1)]
@@ -165,7 +166,7 @@ _CPUS = st.lists(
 _JOBS = st.lists(st.builds(lambda jid, cpu: job(jid, cpu_share=cpu), st.text(max_size=64), _NUMBER), max_size=9)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     _CPUS,
     _JOBS,
