@@ -121,6 +121,10 @@ replay SECONDS="4" AT_LEAST="1" *CPUS="1 2 4": setup
 policies: setup
     @.venv/bin/python docs/policies.py
 
+# Make the tables of figures in README.md and docs/ from results/; --check says what differs
+tables *OPTIONS: setup
+    @.venv/bin/python -m docs.tables {{ OPTIONS }}
+
 # Write man pages, completions and an example of cosched.conf into DIRECTORY: `man --manpath build/man ctl-load`
 man DIRECTORY="build/man": setup
     @.venv/bin/python docs/man.py {{ DIRECTORY }}

@@ -24,13 +24,16 @@ __all__ = [
     "MARGIN",
     "Comparison",
     "Figure",
+    "Value",
     "compare",
     "conclusion",
     "figures",
     "mechanism",
+    "number",
     "sentences",
     "summarise",
     "table",
+    "values_of",
 ]
 
 _DECIDERS: Final = {
@@ -122,7 +125,8 @@ def summarise(measurement: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _values(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Value]:
+def values_of(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Value]:
+    """Every figure over all measurements of one configuration, by key."""
     summaries = [summarise(measurement) for measurement in measurements]
     return {
         key: Value(statistics.median(column), min(column), max(column))
@@ -133,7 +137,7 @@ def _values(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Value]:
 
 def compare(runs: Mapping[str, Sequence[Mapping[str, Any]]], of: str, against: str) -> list[Comparison]:
     """Every figure of one configuration against another's."""
-    mine, theirs = _values(runs[of]), _values(runs[against])
+    mine, theirs = values_of(runs[of]), values_of(runs[against])
     return [
         Comparison(
             key,
@@ -207,7 +211,7 @@ def conclusion(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     Best is the least mean completion of jobs; the sentence also tells what each does to the local task, because the
     peer that is best for jobs need not be best for the person at the keyboard. Empty without a policy or a peer.
     """
-    values = {config: _values(measured) for config, measured in runs.items()}
+    values = {config: values_of(measured) for config, measured in runs.items()}
 
     ours, peers = [one for one in runs if one not in PEERS], [one for one in runs if one in PEERS]
     if not ours or not peers:
@@ -249,7 +253,7 @@ def sentences(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
 def _phrase(comparison: Comparison, figure: Figure) -> str:
     if comparison.verdict == "same":
         return figure.label
-    numbers = f"{_number(comparison.baseline, figure)} → {_number(comparison.value, figure)}"
+    numbers = f"{number(comparison.baseline, figure)} → {number(comparison.value, figure)}"
     unit = f" {figure.unit}" if figure.unit else ""
     return f"{figure.label} {numbers}{unit} ({_times(comparison)})"
 
@@ -265,7 +269,8 @@ def _times(comparison: Comparison) -> str:
     return f"{abs(ratio - 1):.0%} {'less' if ratio < 1 else 'more'}"
 
 
-def _number(value: float, figure: Figure) -> str:
+def number(value: float, figure: Figure) -> str:
+    """A value of a figure with the figure's digits, without its unit: 25,546."""
     return f"{value:,.{figure.digits}f}"
 
 
@@ -273,7 +278,7 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -
     """The figures as a table, with the verdicts below it."""
     jobs = " and ".join(f"{name} ({job.ranks} ranks, {job.mb:g} MB)" for name, job in scenario.jobs.items())
     title = f"{jobs} beside a local task of {scenario.local.kb / 1024:g} MB, in {scenario.room} MB of memory"
-    columns, pairs = {config: _values(measured) for config, measured in runs.items()}, _pairs(list(runs))
+    columns, pairs = {config: values_of(measured) for config, measured in runs.items()}, _pairs(list(runs))
     verdicts = {pair: {one.figure: one for one in compare(runs, *pair)} for pair in pairs}
 
     grid = Table(title=title, title_justify="left", caption=_caption(runs, scenario), caption_justify="left")
@@ -310,10 +315,10 @@ def _caption(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario
 
 
 def _cell(value: Value, figure: Figure) -> str:
-    text = _number(value.median, figure)
+    text = number(value.median, figure)
     if value.low == value.high:
         return text
-    return f"{text} ({_number(value.low, figure)} to {_number(value.high, figure)})"
+    return f"{text} ({number(value.low, figure)} to {number(value.high, figure)})"
 
 
 def _style(config: str, figure: str, verdicts: Mapping[tuple[str, str], Mapping[str, Comparison]]) -> str:

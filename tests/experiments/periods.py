@@ -17,13 +17,13 @@ from rich.console import Console
 
 from tests.experiments.waiting import Measurement, keep, markdown, measure, show
 
-__all__ = ["main", "rows"]
+__all__ = ["HEADINGS", "main", "rows"]
 
 _REPO = Path(__file__).resolve().parents[2]
 _PERIODS = (4, 20, 50, 100, 200, 400)  # ms
 _STEPS = ("off", "on")
 _ROUNDS, _LIMIT_S = 100_000, 8  # many periods, however quick a round is
-_HEADINGS = (
+HEADINGS = (
     "scheduler", "period, ms", "in step", "round trip, mean, ms", "median", "p99", "the hog's part while a rank waits"
 )
 
@@ -100,10 +100,10 @@ def main(repeat: int, seed: int, kept: bool) -> None:
         for number in range(repeat)
         for one in measure(seed + number, True, ("mpich",), configs, (1, _ROUNDS, _LIMIT_S), console)
     ]
-    show(rows(measured), _HEADINGS, repeat, console)
+    show(rows(measured), HEADINGS, repeat, console)
     if kept:
         command = f"just experiment periods --repeat {repeat} --seed {seed} --keep"
-        drawn = markdown(rows(measured), _HEADINGS) + "\n![Mean round trips by length of period](periods.png)\n"
+        drawn = markdown(rows(measured), HEADINGS) + "\n![Mean round trips by length of period](periods.png)\n"
         keep("periods", "Periods of the class contract", command, measured, drawn)
         _plot(measured, _REPO / "results/periods.png")
 

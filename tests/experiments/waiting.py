@@ -24,13 +24,13 @@ from tests.experiments import clusters
 from tests.experiments.kept import write
 from vm import checkout
 
-__all__ = ["Measurement", "keep", "main", "markdown", "measure", "rows", "show"]
+__all__ = ["HEADINGS", "Measurement", "keep", "main", "markdown", "measure", "rows", "show"]
 
 _REPO = Path(__file__).resolve().parents[2]
 _CONFIGS = ("eevdf", "csm+spin_ms=0", "csm+spin_ms=2")
 _LIBRARIES = ("mpich", "openmpi")
 _LENGTH = 3, 300, 600  # places, rounds, limit, s
-_HEADINGS = ("library", "ranks on", "hog", "scheduler", "round trip, ms", "p99, ms", "CPU in the wait, s", "hog's part")
+HEADINGS = ("library", "ranks on", "hog", "scheduler", "round trip, ms", "p99, ms", "CPU in the wait, s", "hog's part")
 
 Measurement = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def _median(runs: Sequence[Measurement], name: str) -> float:
     return statistics.median(float(run[name]) for run in runs)
 
 
-def markdown(table: Sequence[Sequence[str]], headings: Sequence[str] = _HEADINGS) -> str:
+def markdown(table: Sequence[Sequence[str]], headings: Sequence[str] = HEADINGS) -> str:
     """The same for a file."""
     lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in table]) + "\n"
@@ -125,7 +125,7 @@ def main(repeat: int, configs: str, seed: int, free: bool, again: bool, kept: bo
         console.print("the same" if same else "not the same")
         raise SystemExit(not same)
     measured = [one for number in range(repeat) for one in once(seed + number)]
-    show(rows(measured), _HEADINGS, repeat, console)
+    show(rows(measured), HEADINGS, repeat, console)
     if kept:
         kind = f"--seed {seed}{' --free' if free else ''}"
         command = f"just experiment waiting --repeat {repeat} --configs {configs} {kind} --keep"
