@@ -33,6 +33,7 @@ __all__ = [
     "in_job",
     "insertions",
     "job",
+    "load_sensor",
     "loaded",
     "mismatches",
     "online",
@@ -85,6 +86,13 @@ def loaded(
             stack.enter_context(sensing(*observe))
             _SENSORS.count_everyone(wanted["classify"] == "mes")
         yield stack.enter_context(_load(groups, wanted, name, watchdog_ms, key_shift))
+
+
+def load_sensor() -> None:
+    """Load the sensor of sockets on the stock's maps, for the test files that are forked from this process."""
+    stock.share()
+    _SENSORS._sockets.open()
+    _SENSORS.unpin()
 
 
 @contextmanager
