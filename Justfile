@@ -55,7 +55,7 @@ demo *OPTIONS: setup
 sim: setup
     @.venv/bin/python -m ctl.cli.sim_tour
 
-# Every behaviour once: lint, unit tests, in-guest tests, 12,000 decisions replayed, nodes and brokers, a cluster of two
+# Every behaviour once: lint, unit tests, in-guest tests, 8,000 decisions replayed, nodes and brokers, a cluster of two
 [no-exit-message]
 test: bpf
     @tests/all quick
