@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vm import bpf, checkout, custom, emulator, image, initrd, patched, qemu, session
 from vm.host import VmError, need_programs
+from vm.lockstep import build as lockstep
 
 __all__ = ["EXIT_STATUS", "add_options", "between", "build", "build_machine", "environment", "guarded", "run"]
 
@@ -159,11 +160,16 @@ def build_machine(options: argparse.Namespace) -> qemu.Machine:
         vmlinux, modules = own.vmlinux, own.modules
         disks.append(custom.modules_disk(own, made))
     swap, latency = options.swap
+    program = tuple(emulator.ensure())
+    abreast = None
+    if options.icount and options.cpus > 1:
+        abreast = lockstep.ensure(made)
+        lockstep.check(program, abreast)
     return qemu.Machine(
-        emulator=tuple(emulator.ensure()), vmlinux=vmlinux, initrd=initrd.ensure(made, modules, pmem=options.icount),
+        emulator=program, vmlinux=vmlinux, initrd=initrd.ensure(made, modules, pmem=options.icount),
         disks=tuple(disk for disk in disks if disk is not None), cpus=options.cpus, memory=options.memory, swap=swap,
         swap_latency=latency, icount=options.icount, one_thread=options.one_thread, init=options.init,
-        append=options.append, monitor=options.monitor,
+        append=options.append, monitor=options.monitor, abreast=abreast,
     )
 
 

@@ -24,6 +24,7 @@ FEEDS = {"control": "control-in", "stdin": "stdin-in"}
 LOOPS = {CLUSTER: "cluster-out", NIC: "net-out"}
 EPOCH = 1798761600  # Unix time at which the clocks of guests in lock-step begin: 2027-01-01, UTC
 
+_ROUND_NS = 20_000  # guest time that several CPUs run side by side, until each sees what the others did
 _SEND_NS = 1000  # guest time from a packet's being queued until the network card sends it, in lock-step
 
 _KERNEL_OPTIONS = (
@@ -72,18 +73,22 @@ class Lockstep:
     seed: int = 1
     paced: bool = False  # while all idle, time passes no faster than the host's
 
-    def plugin_words(self, fds: dict[str, int], mac: str) -> str:
+    def plugin_words(self, fds: dict[str, int], mac: str, turns: list[str]) -> str:
         """Return the value of -plugin."""
         words = [str(self.plugin), f"shm={self.shared}", f"me={self.number}", f"n={self.count}",
                  f"quantum={self.quantum * 1000}", f"name=node{self.number + 1}", f"mac={mac}",
                  f"paced={int(self.paced)}", f"host={fds[HOST]}", f"wire={NIC}:{fds[LOOPS[NIC]]}",
-                 f"ask={CLUSTER}:{fds[LOOPS[CLUSTER]]}", *(f"feed={name}:{fds[FEEDS[name]]}" for name in FEEDS)]
+                 f"ask={CLUSTER}:{fds[LOOPS[CLUSTER]]}", *(f"feed={name}:{fds[FEEDS[name]]}" for name in FEEDS),
+                 *turns]
         return ",".join(word.replace(",", ",,") for word in words)
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """One virtual machine: sizes in MB, latency in ms."""
+    """One virtual machine: sizes in MB, latency in ms.
+
+    abreast: the plugin of vm/lockstep, which has several CPUs run side by side in instruction-counted time.
+    """
 
     emulator: tuple[str, ...]
     vmlinux: Path
@@ -100,6 +105,7 @@ class Machine:
     monitor: Path | None = None
     network: Network | None = None
     lockstep: Lockstep | None = None
+    abreast: Path | None = None
     extra: tuple[str, ...] = ()
 
     @property
@@ -194,9 +200,10 @@ def _ports(fds: dict[str, int]) -> list[str]:
 
 def _lockstep(machine: Machine, fds: dict[str, int]) -> list[str]:
     """Return what makes a guest depend on nothing but its inputs; vm/lockstep/lockstep.c says why."""
+    turns = [f"round={_ROUND_NS}"] if machine.cpus > 1 else []
     if machine.lockstep is None or machine.network is None:
-        return []
-    return ["-plugin", machine.lockstep.plugin_words(fds, machine.network.mac),
+        return ["-plugin", ",".join([str(machine.abreast).replace(",", ",,"), *turns])] if machine.abreast else []
+    return ["-plugin", machine.lockstep.plugin_words(fds, machine.network.mac, turns),
             "-rtc", f"base={datetime.datetime.fromtimestamp(EPOCH, datetime.UTC):%Y-%m-%dT%H:%M:%S},clock=vm",
             "-global", "virtio-serial-pci.ioeventfd=off",
             "-netdev", f"socket,id={NIC},fd={fds[NIC]}",

@@ -44,6 +44,7 @@
 #define PACED_LEAP 5000000LL /* the same where somebody sits at a terminal */
 #define MIN_QUANTUM 10000LL
 #define MAX_QUANTUM 1000000000LL
+#define MIN_ROUND 1000LL
 
 PUBLIC int qemu_plugin_version = PLUGIN_INTERFACE;
 
@@ -52,6 +53,7 @@ static struct {
 	const char *netdev, *mac;
 	int wire;
 	int64_t quantum;
+	int64_t round; /* of the guest's CPUs; 0: there is one */
 	bool paced; /* time does not pass faster than the host's while the guests idle */
 	bool probe;
 } settings = { .membership = { .count = 1, .patience_ms = 60000 }, .quantum = 100000, .netdev = "net0", .wire = -1 };
@@ -140,7 +142,9 @@ static void tick(void *unused)
 static void begin(unsigned vcpu, void *unused)
 {
 	(void)unused;
-	if (vcpu)
+	if (settings.round)
+		cpus_add(vcpu);
+	if (vcpu || !settings.membership.path)
 		return;
 	begun = peers_join(&settings.membership);
 	atexit(peers_leave);
@@ -187,6 +191,8 @@ static void set(const char *name, char *value)
 		membership->patience_ms = 1000 * number(name, value, 1, 86400);
 	else if (strcmp(name, "quantum") == 0)
 		settings.quantum = number(name, value, MIN_QUANTUM, MAX_QUANTUM);
+	else if (strcmp(name, "round") == 0)
+		settings.round = number(name, value, MIN_ROUND, MAX_QUANTUM);
 	else if (strcmp(name, "paced") == 0)
 		settings.paced = number(name, value, 0, 1);
 	else if (strcmp(name, "probe") == 0)
@@ -227,12 +233,16 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
 		fflush(stdout);
 		_exit(0);
 	}
+	if (settings.round)
+		cpus_side_by_side(settings.round);
+	qemu_plugin_register_vcpu_init_cb(id, begin, NULL);
+	if (settings.round && !settings.membership.path)
+		return 0; /* a guest by itself */
 	if (!settings.membership.path || settings.membership.me >= settings.membership.count)
 		give_up("shm=FILE, me=NUMBER and n=COUNT are wanted, the number below the count");
 	if (!settings.membership.name)
 		settings.membership.name = "";
 	if (settings.wire >= 0)
 		wire_open(settings.netdev, settings.wire, settings.mac);
-	qemu_plugin_register_vcpu_init_cb(id, begin, NULL);
 	return 0;
 }

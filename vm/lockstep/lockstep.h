@@ -47,6 +47,10 @@ bool peers_asking(void);		/* whether a guest asks to stand still at this boundar
 void peers_wait_turn(int64_t boundary, void (*meanwhile)(void)); /* until all lower guests have asked */
 void peers_end_turn(int64_t boundary, void (*meanwhile)(void));	 /* returns when all guests have asked */
 
+/* cpus.c: the guest's CPUs run side by side, in rounds of so many ns. */
+void cpus_side_by_side(int64_t round); /* to be called as the plugin is installed */
+void cpus_add(unsigned vcpu);	       /* once for each CPU, from 0 on */
+
 /* wire.c: frames. */
 void wire_open(const char *netdev, int fd, const char *mac);
 void wire_collect(struct box *box);

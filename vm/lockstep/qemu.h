@@ -21,16 +21,30 @@ struct qemu_timer {
 	char room[64];
 };
 
-enum { CLOCK_VIRTUAL = 1 };
+enum { CLOCK_VIRTUAL = 1, CLOCKS = 4 };
 enum { SCALE_NS = 1 };
 
 extern char main_loop_tlg[]; /* the main loop's timer lists */
 void timer_init_full(struct qemu_timer *timer, void *lists, int clock, int scale, int attributes,
 		     void (*callback)(void *), void *data);
 void timer_mod_ns(struct qemu_timer *timer, int64_t expire);
+/* A list of timers of one's own: QEMU keeps to its deadline, and notifies nobody but its owner. */
+void *timerlist_new(int clock, void (*notify)(void *, int), void *opaque);
 int64_t qemu_clock_get_ns(int clock);
 int64_t qemu_clock_deadline_ns_all(int clock, int attributes); /* ns until the next timer, -1: there is none */
+void timer_del(struct qemu_timer *timer);
 bool all_cpu_threads_idle(void);
+
+/* The counter of instructions, and the CPUs that add to it. */
+#define TIMERS_STATE_BYTES 0x60
+extern char timers_state[];
+int64_t icount_get_raw(void);
+extern __thread void *current_cpu; /* of the thread that runs CPUs */
+void *qemu_get_cpu(int number);
+
+/* What takes QEMU's big lock: called with the caller's file and line. */
+typedef void bql_lock_function(void *mutex, const char *file, int line);
+extern bql_lock_function *bql_mutex_lock_func;
 
 /* Devices. All of these need QEMU's big lock, which a timer's callback has. */
 struct net_client;
