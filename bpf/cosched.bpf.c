@@ -72,6 +72,7 @@
  *   and call the kernel's watchdog; after top_ms they take the tail until a task
  *   from the queue's regular order has run, and each such denial is counted.
  */
+#include "balance.bpf.h"
 #include "class.bpf.h"
 #include "insert.bpf.h"
 #include "joins.bpf.h"
@@ -196,6 +197,15 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (quiet && !rest && !(enq_flags & SCX_ENQ_REENQ)) {
 		tctx = any_parallel(k) || woke || rq->streak ? ctx_of(p) : NULL;
 		if (!any_parallel(k) || !meets_job(tctx, cpu, woke)) {
+			if (!woke && cfg.nr_cpus > 1 && !p->scx.slice) {
+				s32 other = push_to(p, cpu);
+
+				if (other != cpu) {
+					stats_of(cpu, k->rule)[STAT_STEAL]++;
+					scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | other, slice_of(p, k), enq_flags);
+					return;
+				}
+			}
 			enqueue_quiet(p, tctx, rq, cpu, k, enq_flags);
 			goto out;
 		}
@@ -278,6 +288,8 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	if (rq->expired)
 		roll_over(prev, cpu);
 	if (prev && any_parallel(k) && is_queued_or_runs(prev) && goes_on(prev, cpu))
+		return;
+	if (cfg.nr_cpus > 1 && prev && !prev->scx.slice && is_queued_or_runs(prev) && nr_busy && pull(cpu))
 		return;
 	if (rq->ordered && may_become_quiet(prev, rq, cpu, k)) {
 		if (become_quiet(cpu))

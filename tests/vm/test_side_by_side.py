@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vm/run --icount --cpus N: the CPUs of a guest run side by side, each as fast as one alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.vm.test_lockstep import CLUSTER
+from tests.vm.test_vm import vm
+
+_BURNS = """
+import json, os, sys, time
+def burnt(count):
+    began = time.monotonic()
+    children = []
+    for cpu in range(count):
+        if not (child := os.fork()):
+            os.sched_setaffinity(0, {cpu % os.cpu_count()})
+            for _ in range(1_500_000):
+                pass
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    return time.monotonic() - began
+print(json.dumps([burnt(int(count)) for count in sys.argv[1:]]))
+"""
+
+
+def _burnt(cpus: int, *counts: int) -> list[float]:
+    """Seconds in which so many processes have all done the same work, each on a CPU of its own while there are some."""
+    done = vm("--icount", "--cpus", str(cpus), "--", "python3", "-c", _BURNS, *map(str, counts))
+    assert done.returncode == 0, done.stderr
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def test_busy_cpus_are_as_fast_as_one() -> None:
+    alone, two, four, eight = _burnt(4, 1, 2, 4, 8)
+    assert two == pytest.approx(alone, rel=0.1)
+    assert four == pytest.approx(alone, rel=0.1)
+    assert eight == pytest.approx(2 * alone, rel=0.1)
+
+
+def test_idle_cpus_make_none_faster() -> None:
+    (alone,), (beside,) = _burnt(1, 1), _burnt(4, 1)
+    assert beside == pytest.approx(alone, rel=0.1)
+
+
+def test_an_idle_guest_takes_no_time() -> None:
+    done = vm("--icount", "--cpus", "4", "--timing", "--", "sleep", "300")
+    assert done.returncode == 0, done.stderr
+
+
+def test_runs_are_alike() -> None:
+    """Two runs of a node with four CPUs, to the last interrupt."""
+    script = (f"python3 -c '{_BURNS}' 4 8; hackbench -g 2 -l 50 >/dev/null; cat /proc/uptime /proc/interrupts; "
+              "grep -v domain /proc/schedstat; head -c 16 /dev/urandom | od")
+    words = [str(CLUSTER), "1", "--icount", "--alone", "--cpus", "4", "--", "sh", "-c", script]
+    first, second = (subprocess.run(words, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert first == second
