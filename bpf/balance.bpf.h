@@ -38,47 +38,48 @@ static __always_inline void end_balance(struct rq_ctx *rq, u32 looks)
 __noinline bool pull(s32 cpu)
 {
 	struct rq_ctx *rq = rq_of(cpu);
+	s32 other, most = nr_waiting(cpu), waiting, longest = -1;
 	u32 i, looks = balance_looks();
-	s32 own = nr_waiting(cpu);
 
 	bpf_for(i, 0, looks) {
-		s32 other = neighbour(cpu, rq, i);
-
-		if (nr_waiting(other) > own && scx_bpf_dsq_move_to_local(other)) {
-			stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL]++;
-			end_balance(rq, i);
-			return true;
+		other = neighbour(cpu, rq, i);
+		waiting = nr_waiting(other);
+		if (waiting > most) {
+			most = waiting;
+			longest = other;
+		} else if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | other) > most) {
+			leave_quiet(other);	/* it shall put its tasks where they can be taken */
 		}
-		/* a quiet CPU: ask it to put its tasks where they can be taken */
-		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | other) > own)
-			leave_quiet(other);
 	}
 	end_balance(rq, looks);
-	return false;
+	if (longest < 0 || !scx_bpf_dsq_move_to_local(longest))
+		return false;
+	stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL]++;
+	return true;
 }
 
-/* The quantum of p has ended on a quiet CPU. Returns a quiet one where p waits for fewer; else @cpu. */
+/* The quantum of p has ended on a quiet CPU. Returns the quiet one with the shortest queue. */
 __noinline s32 push_to(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
+	s32 other, least = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu), waiting, shortest = cpu;
 	u32 i, looks = balance_looks();
-	s32 own = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 
-	if (!own || p->nr_cpus_allowed == 1 ||
+	if (!least || p->nr_cpus_allowed == 1 ||
 	    p->migration_disabled > (p == bpf_get_current_task_btf()))	/* this program counts for one */
 		return cpu;
 	bpf_for(i, 0, looks) {
-		s32 other = neighbour(cpu, rq, i);
-
-		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | other) < own && !rq_of(other)->inactive &&
-		    is_quiet(rq_of(other), other, k) && bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
-			end_balance(rq, i);
-			return other;
+		other = neighbour(cpu, rq, i);
+		waiting = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | other);
+		if (waiting < least && !rq_of(other)->inactive && is_quiet(rq_of(other), other, k) &&
+		    bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
+			least = waiting;
+			shortest = other;
 		}
 	}
 	end_balance(rq, looks);
-	return cpu;
+	return shortest;
 }
 
 #endif /* BALANCE_BPF_H */

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.vm.test_lockstep import CLUSTER
+from tests.vm.test_cluster_vm import CLUSTER
 from tests.vm.test_vm import vm
 
 _BURNS = """
