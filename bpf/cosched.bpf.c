@@ -33,6 +33,10 @@
  *   sec. 4.4, B-CCS-31). nice scales the quantum of a local task by its weight
  *   (within 1/16 and 8 times), but never below Def_Q for a kernel thread.
  *
+ * Several CPUs
+ *   When a quantum ends, the head of a longer queue goes first, or the task goes to
+ *   a shorter one (balance.bpf.h). An idle CPU takes what waits.
+ *
  * Rule prio
  *   Tasks of jobs go ahead of all local ones, first come, first served among
  *   themselves, and displace a local task that runs. After starve_ms without a

@@ -15,7 +15,7 @@ from tests.kselftest.node import cpu_s, job, loaded, spawned
 _SETTLE_S = 1.0
 _SECONDS = ktap.at_length(6.0, 3.0)
 _OFF = 0.1  # of the fair part, either way
-_CROWDS = (3, 6, 5, 12)
+_CROWDS = (3, 6, 5, 12)  # on two CPUs
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def without_jobs() -> None:
 def beside_a_job_that_sleeps() -> None:
     """Beside a job that sleeps."""
     with job("asleep") as cgroup, loaded(), spawned("sleep", "1000", cgroup=cgroup):
-        for count in ktap.cases(_CROWDS, 2):
+        for count in ktap.cases(_CROWDS):
             _fair(count, "a job asleep")
 
 
@@ -65,7 +65,7 @@ def in_order() -> None:
     """With all decisions recorded: the queues are in order."""
     with loaded() as scheduler:
         scheduler.write_knobs(trace=1)
-        for count in ktap.cases(_CROWDS, 2):
+        for count in ktap.cases(_CROWDS):
             _fair(count, "in order")
         scheduler.write_knobs(trace=0)
 
