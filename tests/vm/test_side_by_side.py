@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
-from tests.vm.test_cluster_vm import CLUSTER
 from tests.vm.test_vm import vm
 
 _BURNS = """
@@ -54,11 +52,3 @@ def test_an_idle_guest_takes_no_time() -> None:
     done = vm("--icount", "--cpus", "4", "--timing", "--", "sleep", "300")
     assert done.returncode == 0, done.stderr
 
-
-def test_runs_are_alike() -> None:
-    """Two runs of a node with four CPUs, to the last interrupt."""
-    script = (f"python3 -c '{_BURNS}' 4 8; hackbench -g 2 -l 50 >/dev/null; cat /proc/uptime /proc/interrupts; "
-              "grep -v domain /proc/schedstat; head -c 16 /dev/urandom | od")
-    words = [str(CLUSTER), "1", "--icount", "--alone", "--cpus", "4", "--", "sh", "-c", script]
-    first, second = (subprocess.run(words, capture_output=True, text=True, check=True).stdout for _ in range(2))
-    assert first == second
