@@ -201,16 +201,9 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (quiet && !rest && !(enq_flags & SCX_ENQ_REENQ)) {
 		tctx = any_parallel(k) || woke || rq->streak ? ctx_of(p) : NULL;
 		if (!any_parallel(k) || !meets_job(tctx, cpu, woke)) {
-			if (!woke && cfg.nr_cpus > 1 && !p->scx.slice) {
-				s32 other = push_to(p, cpu);
+			bool ended = cfg.nr_cpus > 1 && !woke && !p->scx.slice;
 
-				if (other != cpu) {
-					stats_of(cpu, k->rule)[STAT_STEAL]++;
-					scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | other, slice_of(p, k), enq_flags);
-					return;
-				}
-			}
-			enqueue_quiet(p, tctx, rq, cpu, k, enq_flags);
+			enqueue_quiet(p, tctx, rq, cpu, ended ? push_to(p, cpu) : cpu, k, enq_flags);
 			goto out;
 		}
 		if (end_quiet(p, tctx, rq, cpu, k, enq_flags))
@@ -240,37 +233,6 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 out:
 	if (!woke)
 		wake_idle_cpu(p, rq);
-}
-
-#define STEAL_LOOKS	16	/* CPUs that are asked in one dispatch; the next one goes on behind them */
-
-/* Take a task from a CPU where at least @least wait: the next CPUs first, which are near in most machines. */
-__noinline bool steal(s32 cpu, s32 least)
-{
-	struct rq_ctx *rq = rq_of(cpu);
-	u32 others = cfg.nr_cpus - 1, i, at = rq->steal_at, looks = STEAL_LOOKS;
-
-	if (looks > others)
-		looks = others;
-	bpf_for(i, 0, looks) {
-		s32 victim = (cpu + 1 + (at + i) % others) % cfg.nr_cpus;
-
-		if (!rq_of(victim)->busy)
-			continue;
-		if (nr_waiting(victim) >= least &&
-		    (scx_bpf_dsq_move_to_local(victim) || scx_bpf_dsq_move_to_local(EXPIRED(victim)))) {
-			stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL]++;
-			return true;
-		}
-		/* a quiet CPU: ask it to put its tasks where they can be taken */
-		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | victim) >= least)
-			leave_quiet(victim);
-	}
-	if (looks < others) {
-		rq->steal_at = (at + looks) % others;
-		stats_of(cpu, knobs_of(rq)->rule)[STAT_STEAL_BOUNDED]++;
-	}
-	return false;
 }
 
 void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
@@ -310,9 +272,9 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	if (cfg.nr_cpus < 2)
 		return;
 	mark_empty(rq);
-	/* an idle CPU takes what waits; one whose only task goes on, what would wait longer than one turn */
-	if (nr_busy)
-		steal(cpu, prev && is_queued_or_runs(prev) ? 2 : 1);
+	/* one whose only task goes on has asked as its quantum ended */
+	if (nr_busy && !(prev && is_queued_or_runs(prev)))
+		steal(cpu);
 }
 
 /*

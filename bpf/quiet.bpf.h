@@ -183,9 +183,10 @@ static __always_inline bool end_quiet(struct task_struct *p, struct task_ctx *tc
 /*
  * is_quiet(): the local DSQ is the queue. Credit goes to its head, behind others on
  * credit only with all in order. Without @tctx, p appends and there is nothing to note.
+ * @to: the CPU whose queue it is to be, another one only for a task that does not wake.
  */
 static __always_inline void enqueue_quiet(struct task_struct *p, struct task_ctx *tctx, struct rq_ctx *rq,
-					  s32 cpu, const struct knobs *k, u64 enq_flags)
+					  s32 cpu, s32 to, const struct knobs *k, u64 enq_flags)
 {
 	bool woke = enq_flags & SCX_ENQ_WAKEUP;
 	u64 *st = stats_of(cpu, k->rule);
@@ -207,6 +208,11 @@ static __always_inline void enqueue_quiet(struct task_struct *p, struct task_ctx
 	}
 	if (!tctx || !tctx->credited)
 		st[STAT_APPEND]++;
+	if (to != cpu) {
+		st[STAT_STEAL]++;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_of(p, k), enq_flags);
+		return;
+	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(p, k), enq_flags);
 	mark_busy(rq);
 }

@@ -69,7 +69,6 @@ struct rq_ctx {
 	u32	gap_portion;	/* how many may in this dispatch */
 	u32	busy;		/* counted in nr_busy */
 	u32	ordered;	/* the vtime queue is in use: not quiet */
-	u32	balance_at;	/* how many CPUs further on balance goes on */
 	u32	steal_at;	/* how many CPUs further on the next search for a task begins */
 	u32	inactive;	/* the CPU goes offline, is, or comes */
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
