@@ -41,14 +41,3 @@ def test_busy_cpus_are_as_fast_as_one() -> None:
     assert two == pytest.approx(alone, rel=0.1)
     assert four == pytest.approx(alone, rel=0.1)
     assert eight == pytest.approx(2 * alone, rel=0.1)
-
-
-def test_idle_cpus_make_none_faster() -> None:
-    (alone,), (beside,) = _burnt(1, 1), _burnt(4, 1)
-    assert beside == pytest.approx(alone, rel=0.1)
-
-
-def test_an_idle_guest_takes_no_time() -> None:
-    done = vm("--icount", "--cpus", "4", "--timing", "--", "sleep", "300")
-    assert done.returncode == 0, done.stderr
-

@@ -3,7 +3,7 @@
  * Several CPUs of one guest in instruction-counted time, as if they ran side by side.
  *
  * QEMU runs the CPUs of such a guest in turns, one after the other, and adds up what they execute: four busy CPUs are a
- * quarter as fast, and three idle ones make the fourth four times as fast. Here all turns of a round begin at the same
+ * quarter as fast. Here all turns of a round begin at the same
  * time. The counter of instructions is set back to the round's begin when a turn ends, and when the last CPU has had its
  * turn, it is set to the end of the longest one. A CPU that sleeps, or gives up the rest of its turn by PAUSE, has slept
  * until then.
