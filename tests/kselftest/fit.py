@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctl.kernel.cgroups import PARENT
-from ctl.kernel.sysinfo import vmstat
+from ctl.kernel.sysinfo import meminfo, vmstat
 from ctl.process.run_files import lock_is_held
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl, refused
@@ -96,6 +96,12 @@ def _needs(jid: str, size: int) -> bool:
     return int(_queue().get(jid, {}).get("need", 0)) > size
 
 
+def _sight(pid: int) -> dict[str, object]:
+    """What tells why no job was stopped: the queue, the limit, the node's memory, and a local program's."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {"queue": asked("queue"), "limit": _limit(), "node": meminfo(), "program": lines}
+
+
 def a_local_program_comes() -> None:
     """When a local program needs the memory, the newest job goes out of its way, and the program has its pages."""
     with room(_ROOM) as available, agent("epoch_ms=500", policy="fit"), ExitStack() as stack:
@@ -105,7 +111,7 @@ def a_local_program_comes() -> None:
         ktap.expect([_frozen(jid) for jid in ("old", "new")], [False, False], "stopped jobs")
         local = stack.enter_context(spawned(*_uses(available * 45 // 100)))
         began = time.monotonic()
-        ktap.until(lambda: _frozen("new"), "the newest job is stopped", 20)
+        ktap.until(lambda: _frozen("new"), "the newest job is stopped", 20, lambda: _sight(local.pid))
         took = time.monotonic() - began
         ktap.note(f"stopped {took:.2f} s after the program began; {_swapped_kb(local.pid)} KB of it are on swap")
         ktap.until(lambda: _swapped_kb(local.pid) <= _UNUSED, "the program has the pages that it uses", 30)

@@ -113,11 +113,16 @@ def tried(part: Callable[[], None]) -> None:
     part()
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Wait for a condition that holds after so many seconds on an idle host; fail after PATIENCE times as many."""
+def until(
+    condition: Callable[[], bool], what: str, seconds: float = 30.0, seen: Callable[[], object] | None = None
+) -> None:
+    """Wait for a condition that holds after so many seconds on an idle host; fail after PATIENCE times as many, and
+    note what is `seen` then."""
     end = time.monotonic() + PATIENCE * seconds
     while not condition():
         if time.monotonic() > end:
+            if seen is not None:
+                note(str(seen()))
             raise AssertionError(f"{what}: not within {PATIENCE * seconds:g} s")
         time.sleep(0.02)
 
