@@ -28,6 +28,18 @@ static inline long long now_ns(void)
 	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
+/* Sleep once and return the lateness. */
+static inline long long nap(long us)
+{
+	struct timespec ts;
+	long long due = now_ns() + us * 1000;
+
+	ts = (struct timespec){ .tv_sec = due / 1000000000, .tv_nsec = due % 1000000000 };
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+	return now_ns() - due;
+}
+
 /* Context switches of the whole machine since boot. */
 static inline long long switches(void)
 {

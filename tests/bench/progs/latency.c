@@ -6,18 +6,6 @@
 #include "hogs.h"
 #include "samples.h"
 
-/* Sleep once and return the lateness. */
-static long long nap(long us)
-{
-	struct timespec ts;
-	long long due = now_ns() + us * 1000;
-
-	ts = (struct timespec){ .tv_sec = due / 1000000000, .tv_nsec = due % 1000000000 };
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
-		;
-	return now_ns() - due;
-}
-
 int main(int argc, char **argv)
 {
 	long us, samples, hogs, n = 0;
