@@ -9,6 +9,7 @@ import json
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ from vm.host import REPO, VmError
 __all__ = ["main"]
 
 RESULTS = REPO / "results"
+_GROUPS = {name: part.group for name, part in plan.PARTS.items() if part.group}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,17 +40,15 @@ class _Choice:
     kernel: str = ""  # another kernel than the image's, as vm/run takes it: the times are taken on both
 
     @property
-    def everything(self) -> bool:
-        """Tell whether the results are whole, and so worth keeping."""
-        return not (self.schedulers or self.benchmarks or self.parts or self.quick)
+    def kept_as(self) -> str:
+        """The name under which the results are kept; "" where they are not whole."""
+        if self.schedulers or self.benchmarks or self.quick:
+            return ""
+        return "bench" if not self.parts else plan.SMP if set(self.parts) == set(_GROUPS) else ""
 
     def order(self, part: plan.Part) -> Order | None:
         """Return the guest's order for a part; None if no benchmark of the part was chosen."""
-        sensors = plan.PARTS["observations"].schedulers
-        chosen = [
-            name for name in self.schedulers or part.schedulers if (name in sensors) == (part.name == "observations")
-        ]
-        chosen = [name for name in chosen if name != plan.BASELINE]
+        chosen = [name for name in self.schedulers or part.schedulers if _fits(plan.SCHEDULERS[name], part)]
         if part.insn:
             wanted = not self.benchmarks or "instructions" in self.parts
             return Order(chosen, [], insn=True, quick=self.quick) if wanted and chosen else None
@@ -60,7 +60,7 @@ class _Choice:
         """Return the guests' orders, by part; PART@KERNEL where the guest boots the other kernel."""
         found = {}
         for name, part in plan.PARTS.items():
-            order = self.order(part) if not self.parts or name in self.parts else None
+            order = self.order(part) if name in self.parts or not (self.parts or part.named) else None
             if order is not None:
                 found[name] = order
                 if self.kernel and not order.insn:
@@ -68,9 +68,16 @@ class _Choice:
         return found
 
 
+def _fits(scheduler: plan.Scheduler, part: plan.Part) -> bool:
+    """Tell whether the part compares the scheduler: sensors, and ways to run jobs, have parts of their own."""
+    sensor = scheduler.name in plan.PARTS["observations"].schedulers
+    way = scheduler.how != "plain"
+    return scheduler.name != plan.BASELINE and sensor == (part.name == "observations") and (part.cpus > 1 or not way)
+
+
 def _steps(order: Order) -> int:
     if not order.insn:
-        return len(order.schedulers) * len(order.benchmarks)
+        return sum(plan.runs(name, bench) for name in order.schedulers for bench in order.benchmarks)
     return 1 + sum(not load.only or name in load.only for name in order.schedulers for load in plan.INSN_LOADS)
 
 
@@ -125,15 +132,20 @@ def _run_all(
             raise
 
 
-def _names(known: dict[str, object], prefix: bool):  # type: ignore[no-untyped-def]
-    """Return a click callback that accepts known names, or beginnings of them where prefix is set."""
+def _names(known: dict[str, object], prefix: bool, groups: Mapping[str, str] = {}):  # type: ignore[no-untyped-def]
+    """Return a click callback that accepts known names and those of their groups, or beginnings where prefix is set."""
 
     def check(_context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
         found: list[str] = []
         for value in values:
-            fitting = [name for name in known if name == value or (prefix and name.startswith(value))]
+            fitting = [
+                name
+                for name in known
+                if value in (name, groups.get(name)) or (prefix and name.startswith(value))
+            ]
             if not fitting:
-                raise click.BadParameter(f"{value!r} is none of {', '.join(known)}", param=parameter)
+                words = [*known, *dict.fromkeys(groups.values())]
+                raise click.BadParameter(f"{value!r} is none of {', '.join(words)}", param=parameter)
             found += [name for name in fitting if name not in found]
         return tuple(found)
 
@@ -162,8 +174,8 @@ def _names(known: dict[str, object], prefix: bool):  # type: ignore[no-untyped-d
     "parts",
     multiple=True,
     metavar="NAME",
-    callback=_names(dict(plan.PARTS), False),
-    help=f"run this part: {', '.join(plan.PARTS)}",
+    callback=_names(dict(plan.PARTS), False, _GROUPS),
+    help=f"run this part: {', '.join(plan.PARTS)}; 'smp' is {' and '.join(_GROUPS)}",
 )
 @click.option(
     "--kernel",
@@ -186,7 +198,8 @@ def main(
     """Measure what scheduling costs, in virtual machines whose time counts instructions.
 
     Compares EEVDF, the kernel's examples scx_simple and scx_flatcg, an empty sched_ext scheduler, and csm. A whole run
-    is kept in results/bench.jsonl and results/bench.md; a run narrowed by options is only shown.
+    is kept in results/bench.jsonl and results/bench.md; a run narrowed by options is only shown. With '--part smp',
+    it measures jobs on several CPUs instead, and is kept beside them under the name smp.
     """
     if listing:
         for kind, names in (("benchmarks", plan.BENCHMARKS), ("schedulers", plan.SCHEDULERS), ("parts", plan.PARTS)):
@@ -210,21 +223,28 @@ def _bench(choice: _Choice, parallel: int) -> None:
     if choice.kernel == "patched":
         patched.find(made)  # said now, and not when the first guests have run
     commit = checkout.commit()
-    heard = _run_all(choice.orders(), directories, parallel, Console(stderr=True))
+    orders = choice.orders()
+    heard = _run_all(orders, directories, parallel, Console(stderr=True))
     released = {message["kernel"] for messages in heard.values() for message in messages if "kernel" in message}
     head = {
         "command": shlex.join(["just", "bench", *sys.argv[1:]]),
         "linux_source": artefacts.source_version(schedulers),
-        "machine": "1 CPU, 1 GB, icount shift 1 (2 ns an instruction)",
+        "machine": _machine(orders),
         "kernel": ", ".join(sorted(released)),
     }
     kept = results.Results(head, [{"commit": commit, **row} for row in report.rows(heard)])
     digest = report.digest(kept)
     report.show(digest, Console())
-    if choice.everything:
+    if choice.kept_as:
         RESULTS.mkdir(exist_ok=True)
-        results.write(RESULTS / "bench.jsonl", kept.head, kept.runs)
-        (RESULTS / "bench.md").write_text(report.markdown(digest))
+        results.write(RESULTS / f"{choice.kept_as}.jsonl", kept.head, kept.runs)
+        (RESULTS / f"{choice.kept_as}.md").write_text(report.markdown(digest))
+
+
+def _machine(orders: dict[str, Order]) -> str:
+    """Return what the guests are, in words."""
+    cpus = sorted({_part(name)[0].cpus for name in orders})
+    return f"{' or '.join(map(str, cpus))} CPU{'s' * (cpus != [1])}, 1 GB, icount shift 1 (2 ns an instruction)"
 
 
 if __name__ == "__main__":

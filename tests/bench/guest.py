@@ -11,7 +11,9 @@ import contextlib
 import dataclasses
 import io
 import json
+import os
 import platform
+import re
 import subprocess
 import sys
 import tarfile
@@ -27,7 +29,7 @@ __all__ = ["Order", "main"]
 _DIR = Path("/run/bench")
 _SCX = Path("/sys/kernel/sched_ext")
 _CGROUPS = Path("/sys/fs/cgroup")
-_JOB = _CGROUPS / "cosched/bench"
+_JOBS = {"{job}": _CGROUPS / "cosched/bench", "{other}": _CGROUPS / "cosched/other"}
 _SETTLE_S = 60  # of guest time, for a scheduler to come or go; bcc compiles its probes in it
 _AGENT_STARTS_S = 5  # of guest time: the agent imports libraries and measures the node's speed
 _ATTACHES_S = 3  # of guest time: twelve probes, 0.1 s each
@@ -48,31 +50,41 @@ def _tell(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)
 
 
-def _fill(argv: tuple[str, ...]) -> list[str]:
-    return [word.replace("{dir}", str(_DIR)).replace("{job}", str(_JOB / "cgroup.procs")) for word in argv]
+def _fill(argv: tuple[str, ...], how: str = "plain") -> list[str]:
+    cpus = os.cpu_count() or 1
+    words = {"{dir}": str(_DIR), "{as}": how, "{cpus}": str(cpus), "{half}": str(cpus // 2), "{twice}": str(2 * cpus)}
+    words |= {name: str(job / "cgroup.procs") for name, job in _JOBS.items()}
+    return [re.sub(r"\{\w+\}", lambda found: words[found[0]], word) for word in argv]
 
 
 @contextlib.contextmanager
-def _job(wanted: bool) -> Iterator[None]:
-    """Have a job with a sleeping task for the block, in a cgroup made as the controller makes it."""
-    if not wanted:
+def _jobs(wanted: bool, argv: tuple[str, ...]) -> Iterator[None]:
+    """Have the job, and the other one if argv names it, with a sleeping task each for the block."""
+    with contextlib.ExitStack() as stack:
+        for name, job in _JOBS.items():
+            if wanted and (name == "{job}" or name in argv):
+                stack.enter_context(_job(job))
         yield
-        return
-    _make_job()
+
+
+@contextlib.contextmanager
+def _job(job: Path) -> Iterator[None]:
+    """Have a job with a sleeping task for the block, in a cgroup made as the controller makes it."""
+    _make_job(job)
     with subprocess.Popen(["sleep", "infinity"]) as sleeper:
         try:
-            (_JOB / "cgroup.procs").write_text(str(sleeper.pid))
+            (job / "cgroup.procs").write_text(str(sleeper.pid))
             yield
         finally:
             sleeper.kill()
-    while (_JOB / "cgroup.procs").exists() and (_JOB / "cgroup.procs").read_text():
+    while (job / "cgroup.procs").exists() and (job / "cgroup.procs").read_text():
         time.sleep(0.01)
 
 
-def _make_job() -> None:
+def _make_job(job: Path) -> None:
     """Make the job's cgroup, unless it is there: our agent removes one whose last task has ended, others leave it."""
-    _JOB.mkdir(parents=True, exist_ok=True)
-    for above in (_CGROUPS, _JOB.parent):
+    job.mkdir(parents=True, exist_ok=True)
+    for above in (_CGROUPS, job.parent):
         (above / "cgroup.subtree_control").write_text("+cpu +memory")
 
 
@@ -132,11 +144,12 @@ def _switches() -> int:
     return int(Path("/proc/stat").read_text().partition("\nctxt ")[2].split()[0])
 
 
-def _measure(bench: plan.Benchmark, quick: bool) -> dict[str, Any]:
-    argv = _fill(bench.quick if quick else bench.argv)
-    with _job(bench.job):
+def _measure(bench: plan.Benchmark, quick: bool, how: str = "plain") -> dict[str, Any]:
+    argv = bench.quick if quick else bench.argv
+    command = _fill(argv, how)
+    with _jobs(bench.job, argv):
         before = _switches()
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=_BENCH_S, check=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=_BENCH_S, check=True)
         switches = _switches() - before
     if bench.hackbench:
         seconds = float(done.stdout.decode().rpartition("Time:")[2])
@@ -151,13 +164,13 @@ def _run_step(step: int, name: str, order: Order) -> None:
     one = plan.SCHEDULERS[name]
     _tell(step=step, scheduler=name, doing="load")
     with _scheduler(one):
-        for bench in (plan.BENCHMARKS[bench] for bench in order.benchmarks):
+        for bench in (plan.BENCHMARKS[bench] for bench in order.benchmarks if plan.runs(name, bench)):
             _tell(step=step, scheduler=name, doing=bench.name)
             try:
                 if bench.job and name in plan.PARTS["observations"].schedulers:
                     _measure(bench, quick=True)  # a job's first socket of its kind has more functions probed
                     time.sleep(_ATTACHES_S)
-                result = _measure(bench, order.quick)
+                result = _measure(bench, order.quick, one.how)
                 _still(one)
             except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
                 if one.kind != "signal" or _loaded():
@@ -170,7 +183,8 @@ def _run_step(step: int, name: str, order: Order) -> None:
 def _count(scheduler: str, load: plan.Load) -> dict[str, Any]:
     """Run a load while insn measures every call, and return its report."""
     command = [str(_DIR / "insn"), str(_DIR / "insn.bpf.o"), *plan.INSN_KERNEL]
-    with _job(load.job), subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    with _jobs(load.job, load.argv), subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
         assert process.stdin is not None and process.stdout is not None
         if process.stdout.readline() != b"measuring\n":
             raise RuntimeError(f"insn could not attach under {scheduler}")
@@ -207,7 +221,7 @@ def main() -> int:
     order = _unpack()
     subprocess.run(["modprobe", "-a", "virtio_input", "evdev"], check=True)  # a keyboard that can be typed on
     _tell(kernel=platform.release())
-    _make_job()  # before any scheduler: scx_flatcg ends with an error when a cgroup is made again under it
+    _make_job(_JOBS["{job}"])  # before any scheduler: scx_flatcg ends with an error when one is made again under it
     if order.insn:
         _run_insn(order)
     else:

@@ -45,7 +45,7 @@ def end_guests() -> None:
 
 
 def run_guest(order: Order, directories: list[Path], options: tuple[str, ...], hear: Callable[[Message], None]) -> None:
-    """Boot a guest of one CPU that counts instructions, and call hear with each message.
+    """Boot a guest that counts instructions, of one CPU unless options ask for more, and call hear with each message.
 
     Raises VmError, with the guest's own last words, when it does not end well.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 __all__ = ["BASELINE", "BENCHMARKS", "INSN_KERNEL", "INSN_LOADS", "NS_PER_INSTRUCTION", "ON", "PARTS", "SCHEDULERS",
-           "Benchmark", "Load", "Part", "Scheduler"]
+           "SMP", "Benchmark", "Load", "Part", "Scheduler", "runs"]
 
 NS_PER_INSTRUCTION = 2
 BASELINE = "eevdf"
@@ -25,7 +25,7 @@ class Scheduler:
 
     start is the command that brings it, empty for nothing; ops the name the kernel shows while it is loaded, "" where
     no scheduler is. kind says how it is kept: "stdin", until the command's input ends; "signal", until the command is
-    terminated; "ctl", until "ctl unload".
+    terminated; "ctl", until "ctl unload". how is what Linux is asked for a job, as progs/barriers.c names it.
     """
 
     name: str
@@ -33,13 +33,15 @@ class Scheduler:
     start: tuple[str, ...] = ()
     ops: str = ""
     kind: str = "stdin"
+    how: str = "plain"
 
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-    """A row of the table. argv: {dir} is the directory of the programs, {job} the cgroup.procs file of a parallel job.
+    """A row of the table. argv: {dir} is the directory of the programs, {job} the cgroup.procs file of a parallel job,
+    {other} that of another one; {as} how the scheduler's jobs are run; {cpus}, {half} and {twice} numbers of CPUs.
 
-    quick is argv with less work. job: a task of a job is there, asleep, so that the node is not all local.
+    quick is argv with less work. job: a task of each job is there, asleep, so that the node is not all local.
     """
 
     name: str
@@ -63,7 +65,10 @@ class Load:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """The work of a virtual machine: schedulers in turn with the baseline between them, and options of vm/run."""
+    """The work of a virtual machine: schedulers in turn with the baseline between them, and options of vm/run.
+
+    group: a name for several parts; named: the part runs only if it is named, or its group.
+    """
 
     name: str
     title: str
@@ -71,6 +76,9 @@ class Part:
     benchmarks: tuple[str, ...] = ()
     insn: bool = False
     vm: tuple[str, ...] = ()
+    cpus: int = 1
+    group: str = ""
+    named: bool = False
 
 
 def _ctl(*knobs: str) -> tuple[str, ...]:
@@ -88,6 +96,12 @@ _SCHEDULERS = (
     # a period in which local tasks have 100 ms before jobs delay them
     Scheduler("csm-class-200", "csm, class, 200 ms",
               _ctl("sensors=off", "contract=class", "contract_period_ms=200"), "cosched", "ctl"),
+    Scheduler("csm-step", "csm, class, in step",
+              _ctl("sensors=off", "contract=class", "contract_step=on", "contract_period_ms=100"), "cosched", "ctl"),
+    Scheduler("csm-gang", "csm, gang=on", _ctl("sensors=off", "gang=on"), "cosched", "ctl"),
+    Scheduler("nice19", "EEVDF, nice 19", how="nice19"),
+    Scheduler("idle", "EEVDF, SCHED_IDLE", how="idle"),
+    Scheduler("weight20", "EEVDF, weight 20", how="weight20"),
     # csm with sensors off but without agent: seconds faster to load, for work on the object
     Scheduler("object", "cosched.bpf.o", (*_HOLD, "--scheduler"), "cosched"),
     Scheduler("empty", "empty callback", ("{dir}/scxload", "{dir}/empty.bpf.o"), "bench_empty"),
@@ -168,7 +182,43 @@ _OBSERVED = (
     *(_pingpong(kind, 5000, "job") for kind in ("pipe", "unix", "udp", "tcp")),
     _hackbench("sockets", where="job"),
 )
-BENCHMARKS = {one.name: one for one in (*_OBSERVED, *_SCHEDULING)}
+
+
+_WAYS = {"yield": "sched_yield", "futex": "futex", "spin-futex": "12 ms of spin, futex", "spin": "spin"}
+_LOADS = {"alone": (), "half": ("--hogs", "{half}"), "hogs": ("--hogs", "{cpus}", "--sleeper")}
+_BESIDE = {"alone": "", "half": ", a hog on half the CPUs", "hogs": ", a hog on each CPU"}
+_BARRIERS = {15: 2000, 70: 1000, 2000: 50}  # by phase, µs: enough work for some turns of a scheduler
+_LIMIT_MS = 2000  # for a repeat: spinning beside hogs takes for ever under some
+
+
+def _barriers(way: str, load: str, phase: int = 70, twice: bool = False, jobs: int = 1) -> Benchmark:
+    """Threads at barriers, one on each CPU unless there are twice as many."""
+    name = f"barriers-{way}-{load}" + ("" if phase == 70 else f"-{phase}us")
+    name += ("-twice" if twice else "") + ("-two-jobs" if jobs > 1 else "")
+    title = f"barriers of {phase:,} µs, {_WAYS[way]}{_BESIDE[load]}"
+    title += (", 2 threads a CPU" if twice else "") + (", two jobs" if jobs > 1 else "")
+    argv = ("{dir}/barriers", "--way", way, "--as", "{as}", "--phase", str(phase), *_LOADS[load],
+            "--threads", "{twice}" if twice else "{cpus}", "--limit", str(_LIMIT_MS))
+    count, where = _BARRIERS[phase], ("{job}", "{other}")[:jobs]
+    return Benchmark(name, title, "ns", (*argv, "--barriers", str(count), *where),
+                     (*argv, "--barriers", str(count // 2), "--repeats", "2", *where), job=True)
+
+
+_TOGETHER = (
+    *(_barriers(way, load) for way in _WAYS for load in _LOADS),
+    *(_barriers(way, "hogs", phase) for way in ("yield", "futex") for phase in (15, 2000)),
+    *(_barriers(way, "alone", twice=True) for way in ("yield", "spin")),
+    _barriers("yield", "alone", jobs=2),
+    _pingpong("pipe", 20000),
+    _hackbench("pipes", "--pipe"),
+)
+BENCHMARKS = {one.name: one for one in (*_OBSERVED, *_SCHEDULING, *_TOGETHER)}
+
+
+def runs(scheduler: str, bench: str) -> bool:
+    """Tell whether the benchmark is run under the scheduler: without jobs, it says nothing of a way to run these."""
+    return SCHEDULERS[scheduler].how == "plain" or "{as}" in BENCHMARKS[bench].argv
+
 
 # While instructions are counted: the kernel's functions looked at beside the scheduler's own programs, and the loads.
 INSN_KERNEL = ("do_enqueue_task", "pick_task_scx")
@@ -188,12 +238,24 @@ INSN_LOADS = (
 )
 
 _SENSORS = ("faults", "sockets", "sockets-all", "sockets-kprobe", "input")
+_PEERS = ("nice19", "idle", "weight20")
 _COMPARED = ("floor", "simple", "flatcg", "csm", "csm-sensors", "csm-class")
+
+
+def _smp(cpus: int, group: str) -> Part:
+    return Part(f"smp-{cpus}", f"several CPUs: {cpus}", (*_PEERS, "csm", "csm-class", "csm-step"),
+                tuple(one.name for one in _TOGETHER), vm=("--cpus", str(cpus)), cpus=cpus, group=group, named=True)
+
+
+SMP = "smp"
 PARTS = {
     one.name: one for one in (
         Part("time", "what scheduling costs", _COMPARED, tuple(one.name for one in _SCHEDULING)),
         Part("instructions", "instructions by program", _COMPARED, insn=True),
         Part("observations", "what each observation costs", _SENSORS,
              tuple(one.name for one in _OBSERVED), vm=("--swap", "128")),
+        _smp(2, SMP),
+        _smp(4, SMP),
+        _smp(8, ""),  # takes hours
     )
 }

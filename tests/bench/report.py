@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import statistics
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ def digest(kept: Kept) -> Results:
     found: Results = {**kept.head, "commit": kept.commits}
     found["time"] = _compare_kernels("time", kept.runs)
     found["observations"] = _compare_kernels("observations", kept.runs)
+    together = {name: _compare_kernels(name, kept.runs) for name, part in plan.PARTS.items() if part.cpus > 1}
+    found["smp"] = {name: table for name, table in together.items() if table}
     found["instructions"] = {}
     for run in kept.runs:
         if "functions" in run:
@@ -75,10 +78,10 @@ def _title(name: str) -> str:
 
 def _compare(name: str, steps: list[tuple[str, dict[str, float]]]) -> Results:
     """Set each step against the baseline's steps right before and after it."""
-    base = [row["value"] for scheduler, row in steps if scheduler == plan.BASELINE]
-    first = steps[0][1]
+    rows = [row for scheduler, row in steps if scheduler == plan.BASELINE]
+    base = [row["value"] for row in rows]
     mean = sum(base) / len(base)
-    table: Results = {plan.BASELINE: {**first, "value": mean, "ratio": 1.0}}
+    table: Results = {plan.BASELINE: {**rows[0], **_pooled(rows), "value": mean, "ratio": 1.0}}
     for at, (scheduler, row) in enumerate(steps):
         if scheduler != plan.BASELINE:
             around = (steps[at - 1][1]["value"] + steps[at + 1][1]["value"]) / 2
@@ -86,6 +89,13 @@ def _compare(name: str, steps: list[tuple[str, dict[str, float]]]) -> Results:
     spread = (max(base) - min(base)) / mean
     bench = plan.BENCHMARKS[name]
     return {"title": bench.title, "unit": bench.unit, "spread": spread, "by": table}
+
+
+def _pooled(rows: list[dict[str, float]]) -> dict[str, float]:
+    """What the baseline's steps say together of their repeats: their value is a mean, which their range has to hold."""
+    ways: dict[str, Callable[[list[float]], float]]
+    ways = {"low": min, "high": max, "cut": sum, "runs": sum, "hogs": statistics.mean, "late_p99": statistics.mean}
+    return {name: way([row[name] for row in rows]) for name, way in ways.items() if all(name in row for row in rows)}
 
 
 def _counted(messages: list[Message]) -> Iterator[Run]:
@@ -146,11 +156,27 @@ def _times(title: str, part: Results) -> Table:
 def _cell(name: str, got: dict[str, float] | None) -> str:
     if got is None:
         return ""
-    words = [_ns(got["value"])] + ([] if name.partition(plan.ON)[0] == plan.BASELINE else [f"×{got['ratio']:.3f}"])
+    more = ">" if got.get("cut", 0) * 2 >= got.get("runs", 1) else ""  # the median is one that was cut
+    words = [more + _ns(got["value"])]
+    if name.partition(plan.ON)[0] != plan.BASELINE:
+        words.append(f"{more}×{got['ratio']:.3f}")
     if "p99" in got:
         words.append(f"p99 {_ns(got['p99'])}")
+    words += _repeats(got) if "low" in got else []
     switches = got["switches"]
     return "\n".join([*words, f"{switches:,.2f} sw" if switches < 1000 else f"{switches:,.0f} sw"])
+
+
+def _repeats(got: dict[str, float]) -> list[str]:
+    """What a benchmark of several repeats says besides."""
+    words = [f"{got['low'] / 1e6:,.0f}–{got['high'] / 1e6:,.0f} ms"]
+    if got["cut"]:
+        words.append(f"{got['cut']} of {got['runs']} cut")
+    if "hogs" in got:
+        words.append(f"hogs {got['hogs']:.0%}")
+    if "late_p99" in got:
+        words.append(f"late {got['late_p99'] / 1e6:,.2f} ms")
+    return words
 
 
 def _costs(part: Results) -> Table:
@@ -204,6 +230,15 @@ def _all_tables(results: Results) -> list[Table]:
         )
     if results["observations"]:
         tables.append(_costs(results["observations"]))
+    tables += [
+        _times(
+            f"{plan.PARTS[name].cpus} CPUs: guest time, ratio to the EEVDF runs before and after it; range of the "
+            "repeats, and how many were cut; the hogs' part of the CPUs; p99 of how late a local task is that sleeps "
+            "10 ms and computes 0.3; context switches an operation",
+            table,
+        )
+        for name, table in results["smp"].items()
+    ]
     tables += [_programs(name, loads) for name, loads in results["instructions"].items()]
     if results["goals"]:
         tables.append(_verdicts(results["goals"]))

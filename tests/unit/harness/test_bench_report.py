@@ -39,6 +39,11 @@ HEARD: dict[str, list[Message]] = {
 }
 
 
+def together(scheduler: str, value: float, **more: float) -> Message:
+    result = {"value": value, "low": value - 1e6, "high": value + 1e6, "runs": 5, "cut": 0, "switches": 2.0, **more}
+    return {"step": 0, "scheduler": scheduler, "bench": "barriers-yield-hogs", "result": result}
+
+
 def kept(heard: dict[str, list[Message]], path: Path) -> results.Results:
     results.write(path, HEAD, [{"commit": "c0ffee", **row} for row in report.rows(heard)])
     return results.read(path)
@@ -92,3 +97,24 @@ def test_the_kept_benchmarks_are_told_again() -> None:
     digest = report.digest(results.read(KEPT))
     assert digest["time"] and digest["observations"] and digest["instructions"] and digest["goals"]
     assert "Goals" in report.markdown(digest)
+
+
+def test_jobs_on_several_cpus_have_a_table_of_their_own(tmp_path: Path) -> None:
+    heard = {
+        "smp-4": [
+            together("eevdf", 100e6, hogs=0.4, late_p99=1e6),
+            together("csm", 210e6, hogs=0.75, late_p99=90e3),
+            together("eevdf", 110e6, hogs=0.6, late_p99=2e6),
+            together("nice19", 2000e6, runs=3, cut=3, hogs=0.98, late_p99=5e6),
+            together("eevdf", 90e6, hogs=0.5, late_p99=3e6),
+        ]
+    }
+    digest = report.digest(kept(heard, tmp_path / "smp.jsonl"))
+    assert digest["time"] == {} and list(digest["smp"]) == ["smp-4"]
+    by = digest["smp"]["smp-4"]["barriers-yield-hogs"]["by"]
+    assert by["csm"]["ratio"] == pytest.approx(2.0) and by["nice19"]["ratio"] == pytest.approx(20.0)
+    base = {name: by["eevdf"][name] for name in ("value", "low", "high", "runs", "hogs", "late_p99")}
+    assert base == pytest.approx({"value": 100e6, "low": 89e6, "high": 111e6, "runs": 15, "hogs": 0.5, "late_p99": 2e6})
+    told = report.markdown(digest)
+    for words in ("4 CPUs: guest time", "209–211 ms", "hogs 75%", "late 0.09 ms", "3 of 3 cut", ">×20.000"):
+        assert words in told
