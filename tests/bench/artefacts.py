@@ -27,7 +27,8 @@ _EXAMPLE_CFLAGS = (
     "-mcpu=v3", "-mlittle-endian", "-D__TARGET_ARCH_x86", "-Iinclude", "-Iinclude/bpf-compat", "-I/mnt",
     "-idirafter", "/usr/include/x86_64-linux-gnu", "-target", "bpf",
 )
-_GCC = ("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+_CFLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+_MPI = ".mpi"  # ends the stem of a program that is compiled with MPICH
 
 
 def ensure_schedulers(image: Image) -> Path:
@@ -52,7 +53,7 @@ def ensure_programs(image: Image) -> Path:
     """Return the directory of the benchmark programs and BPF objects of this directory, compiled."""
     sources = sorted([*_HERE.glob("progs/*.[ch]"), *_HERE.glob("bpf/*.c"), REPO / "tests/progs/percentile.h"])
     parts = [part for source in sources for part in (source.name, source.read_bytes())]
-    path = cache_dir() / f"bench-{content_key(image.key, bpf.MAKEFILE.read_bytes(), *_GCC, *parts)}"
+    path = cache_dir() / f"bench-{content_key(image.key, bpf.MAKEFILE.read_bytes(), *_CFLAGS, *parts)}"
     if not path.exists():
         with locked("bench"):
             if not path.exists():
@@ -66,7 +67,9 @@ def _compile_programs(image: Image, out: Path) -> None:
     binds = {"/src": REPO, "/mnt": image.kernel.path, "/out": out}
     script = ["set -e"]
     for source in sorted(_HERE.glob("progs/*.c")):
-        command = [*_GCC, f"/src/tests/bench/progs/{source.name}", "-o", f"/out/{source.stem}", "-lbpf"]
+        compiler = "mpicc.mpich" if source.stem.endswith(_MPI) else "gcc"
+        program = source.stem.removesuffix(_MPI)
+        command = [compiler, *_CFLAGS, f"/src/tests/bench/progs/{source.name}", "-o", f"/out/{program}", "-lbpf"]
         script.append(shlex.join(command))
     objects = [f"/out/{source.stem}.o" for source in sorted(_HERE.glob("bpf/*.bpf.c"))]
     make = ["make", "--silent", "-C", "/src/tests/bench/bpf", "-f", "/src/bpf/Makefile", "VMLINUX=/mnt", "OUT=/out"]

@@ -204,11 +204,19 @@ def _barriers(way: str, load: str, phase: int = 70, twice: bool = False, jobs: i
                      (*argv, "--barriers", str(count // 2), "--repeats", "2", *where), job=True)
 
 
+def _ranks(load: str) -> Benchmark:
+    argv = ("{dir}/beside", "{cpus}" if load == "hogs" else "0", "{as}", "{job}",
+            "mpiexec.mpich", "-n", "{cpus}", "{dir}/ranks")
+    return Benchmark(f"mpich-{load}", f"MPICH, ping-pong in shared memory{_BESIDE[load]}", "ns/round trip",
+                     (*argv, "5000", str(_LIMIT_MS)), (*argv, "1000", str(_LIMIT_MS)), job=True)
+
+
 _TOGETHER = (
     *(_barriers(way, load) for way in _WAYS for load in _LOADS),
     *(_barriers(way, "hogs", phase) for way in ("yield", "futex") for phase in (15, 2000)),
     *(_barriers(way, "alone", twice=True) for way in ("yield", "spin")),
     _barriers("yield", "alone", jobs=2),
+    *(_ranks(load) for load in ("alone", "hogs")),
     _pingpong("pipe", 20000),
     _hackbench("pipes", "--pipe"),
 )

@@ -11,10 +11,10 @@
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <pthread.h>
-#include <sys/resource.h>
 
 #include "barrier.h"
 #include "hogs.h"
+#include "job.h"
 #include "samples.h"
 
 #define MOST_JOBS	8
@@ -22,12 +22,6 @@
 #define WORK_US		300
 #define APART_US	40000	/* repeats begin at different moments of a scheduler's periods */
 #define COME_S		30	/* threads may be late to begin, too */
-#define LIGHT		"20"	/* cpu.weight, as uresourced gives it */
-#define USUAL		"100"
-
-enum as { PLAIN, NICE19, IDLE, WEIGHT20 };
-
-static const char *const kinds[] = { "plain", "nice19", "idle", "weight20", NULL };
 
 static struct {
 	enum way way;
@@ -60,15 +54,6 @@ static const struct option options[] = {
 	{ }
 };
 
-static int which(const char *const *names, const char *name)
-{
-	for (int i = 0; names[i]; i++)
-		if (!strcmp(names[i], name))
-			return i;
-	fprintf(stderr, "barriers: what is %s?\n", name);
-	exit(2);
-}
-
 static void parse(int argc, char **argv)
 {
 	int option;
@@ -94,44 +79,6 @@ static void parse(int argc, char **argv)
 		fprintf(stderr, "barriers: %d jobs at most\n", MOST_JOBS);
 		exit(2);
 	}
-}
-
-/* Give a weight to the cgroup above the job's: that one stands beside the local tasks. */
-static void weigh(const char *weight)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	if (asked.as != WEIGHT20 || !asked.jobs)
-		return;
-	snprintf(path, sizeof(path), "%s", asked.procs[0]);
-	for (int i = 0; i < 2; i++) {
-		char *slash = strrchr(path, '/');
-
-		if (slash)
-			*slash = 0;
-	}
-	strncat(path, "/cpu.weight", sizeof(path) - strlen(path) - 1);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, weight, strlen(weight)) < 0)
-		DIE("%s", path);
-	close(fd);
-}
-
-/*
- * Niceness and SCHED_IDLE count only among the tasks of one cgroup, where cgroups have shares of the CPU: who runs jobs
- * with them leaves these beside the hogs.
- */
-static void become_a_job(const char *procs)
-{
-	const struct sched_param none = { };
-
-	if (asked.as == NICE19 && setpriority(PRIO_PROCESS, 0, 19))
-		DIE("niceness 19");
-	if (asked.as == IDLE && sched_setscheduler(0, SCHED_IDLE, &none))
-		DIE("SCHED_IDLE");
-	if (procs && (asked.as == PLAIN || asked.as == WEIGHT20))
-		join(procs);
 }
 
 static void *compute_and_meet(void *barrier)
@@ -168,7 +115,7 @@ static pid_t start_job(const char *procs)
 
 	if (child)
 		return child;
-	become_a_job(procs);
+	become_a_job(asked.as, procs);
 	for (long i = 0; i < asked.threads; i++)
 		if (pthread_create(&threads[i], NULL, compute_and_meet, &barrier))
 			DIE("a thread");
@@ -309,7 +256,7 @@ int main(int argc, char **argv)
 		DIE("memory for %ld repeats", asked.repeats);
 	asked.turns = turns_in(compute, asked.phase_us * 1000, 10000);
 	asked.checks = checks_of_a_spin();
-	weigh(LIGHT);
+	weigh(asked.as, asked.procs[0], LIGHT);
 	if (asked.sleeper)
 		sleeper = start_sleeper();
 	hogs = start_hogs(asked.hogs, NULL);
@@ -319,7 +266,7 @@ int main(int argc, char **argv)
 		took[sums.runs - 1] = one;
 	}
 	print(took, &sums);
-	weigh(USUAL);
+	weigh(asked.as, asked.procs[0], USUAL);
 	if (sleeper)
 		kill(sleeper, SIGKILL);
 	end_hogs(hogs, asked.hogs);
