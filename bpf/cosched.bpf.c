@@ -78,6 +78,7 @@
  */
 #include "balance.bpf.h"
 #include "class.bpf.h"
+#include "gang.bpf.h"
 #include "insert.bpf.h"
 #include "joins.bpf.h"
 #include "message.bpf.h"
@@ -189,6 +190,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	const struct knobs *k = begin_decision(rq);
 	bool woke = enq_flags & SCX_ENQ_WAKEUP, quiet = is_quiet(rq, cpu, k);
 	struct task_ctx *tctx;
+	bool came;
 	u64 rest;
 
 	if (is_ahead_of_all(p, k, woke)) {
@@ -219,6 +221,7 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (enq_flags & SCX_ENQ_REENQ)
 		woke = tctx->woke;
 	tctx->woke = 0;
+	came = woke || tctx->fresh;
 	if (rest) {
 		resume(p, tctx, cpu, k, rest, quiet, enq_flags);
 	} else {
@@ -228,6 +231,8 @@ void SCX_OP(cosched_enqueue, struct task_struct *p, u64 enq_flags)
 		} else {
 			place(p, tctx, cpu, k, classify(p, tctx, cpu, k, woke), enq_flags);
 			end_borrowing(rq, cpu);
+			if (came && has_gangs(k))
+				gang_arrival(p, tctx, cpu);
 		}
 	}
 out:
@@ -239,7 +244,9 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = begin_decision(rq);
+	bool goes = prev && is_queued_or_runs(prev), yields = goes && rq->yielded == prev->pid;
 
+	rq->yielded = 0;
 	/* a displaced task comes here first; if another does, it blocked before it could be put back */
 	if (rq->resume_tid && !(prev && prev->pid == rq->resume_tid && is_queued_or_runs(prev)))
 		rq->resume_tid = 0;
@@ -253,9 +260,12 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (rq->expired)
 		roll_over(prev, cpu);
+	if (has_gangs(k) && choose_by_window(goes ? prev : NULL, cpu, yields))
+		return;
 	if (prev && any_parallel(k) && is_queued_or_runs(prev) && goes_on(prev, cpu))
 		return;
-	if (cfg.nr_cpus > 1 && prev && !prev->scx.slice && is_queued_or_runs(prev) && nr_busy && pull(cpu))
+	/* one who yields would ask other CPUs again and again */
+	if (cfg.nr_cpus > 1 && goes && !yields && !prev->scx.slice && nr_busy && pull(cpu))
 		return;
 	if (rq->ordered && may_become_quiet(prev, rq, cpu, k)) {
 		if (become_quiet(cpu))
@@ -285,7 +295,11 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 void SCX_OP(cosched_tick, struct task_struct *p)
 {
 	struct rq_ctx *rq = rq_of(bpf_get_smp_processor_id());
+	const struct knobs *k = knobs_now();
+	struct task_ctx *tctx = k->sensors && has_gangs(k) ? ctx_of(p) : NULL;
 
+	if (tctx && tctx->job)
+		note_work(tctx, exec_now(p));
 	if (p->scx.slice && rq->resume_tid != p->pid && rq->msg_r == rq->msg_w)
 		return;
 	/* this program counts for one */
@@ -306,14 +320,17 @@ bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
 		return false;
 	tctx = seen_waiting(from, k);
 	o = tctx ? bpf_map_lookup_elem(&obs, &tid) : NULL;
-	if (tctx && o && o->socks && nr_waiting(cpu)) {
-		exec = exec_now(from);
+	exec = tctx ? exec_now(from) : 0;
+	if (tctx && tctx->job && has_gangs(k))
+		note_work(tctx, exec);
+	if (tctx && o && o->socks && nr_waiting(cpu) && !(has_gangs(k) && waits_for_sibling(tctx, o))) {
 		if (!is_still(tctx, o, exec, k) || ++tctx->yields < YIELDS) {
 			tctx->waiting = 0;
 			return false;
 		}
 		give_up(tctx, exec, cpu, k);
 	}
+	rq_of(cpu)->yielded = tid;
 	rq_of(cpu)->rest_tid = 0;	/* a message that has interrupted it gives it back nothing */
 	scx_bpf_task_set_slice(from, 0);
 	return false;

@@ -84,6 +84,13 @@ enum epochs_mode {
 	EPOCHS_JOBS,		/* a local task its quantum, the tasks of jobs together L of the CPU */
 };
 
+/* Windows of the clock in which the tasks of jobs, and then local tasks, go first on all CPUs (gang.bpf.h). */
+enum gang_mode {
+	GANG_AUTO,		/* on a node of several CPUs */
+	GANG_ON,
+	GANG_OFF,
+};
+
 /* The state of a job, for Set_Quantum. Map "job_states", key: its cgroup id. No entry: JOB_FREE. */
 enum job_state {
 	JOB_FREE,
@@ -143,6 +150,8 @@ struct knobs {
 	unsigned long long	epoch_ns;	/* the longest epoch */
 	unsigned int		c_mes;		/* enum c_mes_mode */
 	unsigned int		waker_stays;	/* who wakes a task that takes the CPU goes on, at most to the tick */
+	unsigned long long	gang_ns;	/* the period of the windows */
+	unsigned int		gang;		/* enum gang_mode */
 };
 
 /* Section ".data.knobs": the set in use is set[active]; a change writes the other, then active. */
@@ -285,6 +294,7 @@ struct config {
 struct job_stat {
 	unsigned long long	overtakes_given;
 	unsigned long long	overtakes_suffered;
+	unsigned long long	worked;		/* when a task of it was last seen to do more than look for a message */
 };
 
 /* A process was moved into a job of Slurm, or under contract=class into or out of any job: ring buffer "joins". */
@@ -332,6 +342,7 @@ struct exit_record {
 	X(STEAL, steals, "tasks taken by an idle CPU")			\
 	X(STEAL_BOUNDED, steals_bounded, "searches for a task that ended before all CPUs were asked") \
 	X(LEFT_QUIET, quiet_left, "times a task of a job came where only local tasks had been") \
+	X(GANG, gangs, "tasks that went first because the window was theirs") \
 	X(DIRECT, directs, "tasks sent straight to a CPU, no queue")	\
 	X(MODE_PRED, mode_predictive, "insertions decided by mes or COM")	\
 	X(MODE_DYN, mode_dynamic, "insertions decided by received messages")	\

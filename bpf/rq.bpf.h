@@ -71,6 +71,7 @@ struct rq_ctx {
 	u32	ordered;	/* the vtime queue is in use: not quiet */
 	u32	steal_at;	/* how many CPUs further on the next search for a task begins */
 	u32	inactive;	/* the CPU goes offline, is, or comes */
+	u32	yielded;	/* tid of the task that yields */
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
 	u32	behind_tid;
 	u64	order_until;	/* jiffies; no quiet mode before: see stay_in_order() */

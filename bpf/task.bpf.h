@@ -23,6 +23,7 @@ struct task_ctx {
 	u8	waiting;	/* polls for a message that does not come */
 	u8	yields;		/* in this turn, that were not believed */
 	u32	moved;		/* its obs.moved at its last poll */
+	u64	yielded;	/* its CPU time when it yielded last */
 	u64	gave_up;	/* its CPU time when it last gave up its quantum */
 	u64	still_since;	/* its CPU time when its levels were seen to have moved last, */
 	u64	poll_since;	/* when this spell of polling began, */
@@ -34,6 +35,7 @@ struct task_ctx {
 	s32	epoch_cpu;	/* of this CPU's ready queue, */
 	u32	epoch_jobs;	/* in this job epoch */
 	u8	borrows;	/* it runs, with its quantum used, because nobody else wants the CPU */
+	u32	gang_window;	/* the last window in which it was passed, and charged */
 };
 
 struct {

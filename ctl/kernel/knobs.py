@@ -14,7 +14,13 @@ __all__ = ["decode", "encode"]
 _NS_PER_MS = 1_000_000
 _ONE = 1 << layout.constant("MES_SHIFT")
 _FLAGS = {"off": 0, "on": 1}
-_ENUMS = {"overload": layout.OVERLOAD, "classify": layout.CLASSIFY, "flt": layout.FLT, "c_mes": layout.C_MES}
+_ENUMS = {
+    "overload": layout.OVERLOAD,
+    "classify": layout.CLASSIFY,
+    "flt": layout.FLT,
+    "c_mes": layout.C_MES,
+    "gang": layout.GANG,
+}
 
 
 def _words(knob: Knob) -> Mapping[str, int]:

@@ -26,6 +26,7 @@ __all__ = [
     "C_MES",
     "EPOCHS",
     "FLT",
+    "GANG",
     "HEADER",
     "OVERLOAD",
     "RULES",
@@ -92,6 +93,7 @@ OVERLOAD = _words("overload_mode", "OVERLOAD_")
 CLASSIFY = _words("classify_mode", "CLASSIFY_")
 FLT = _words("flt_mode", "FLT_")
 C_MES = _words("c_mes_mode", "C_MES_")
+GANG = _words("gang_mode", "GANG_")
 EPOCHS = _words("epochs_mode", "EPOCHS_")
 
 _FIXED_ONE = 1 << constant("MES_SHIFT")

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Gangs: all tasks of jobs have the CPUs of the node at the same time.
+ *
+ * Tasks of a job that share memory wait for each other, and the kernel sees nothing of
+ * it. Where one of them waits in a ready queue behind a local task, all others spin, or
+ * sleep, for a quantum. So time is divided into windows, by the clock, on all CPUs and
+ * nodes at once: in the first L of each period the tasks of jobs go first, in the rest
+ * the local tasks. Who goes first
+ *
+ *   is taken from the queue in the queue's order, which insert_RQ has made, past those
+ *     whose window it is not;
+ *   is taken from another CPU's queue if none waits here: so the tasks of a job spread
+ *     over the CPUs, as local tasks do in their windows;
+ *   takes the CPU as it comes, from a task whose window it is not: that one keeps its
+ *     place and the rest of its quantum;
+ *   keeps the CPU when it yields and none of its kind waits here.
+ *
+ * A CPU on which nobody wants the window is free for everybody. In the jobs' window
+ * three kinds of local tasks go ahead of jobs as ever: kernel threads, those on sleeper
+ * credit, so that whoever is at the keyboard waits for no window, and those that were
+ * passed MNO times. To be passed in a window is to be overtaken once.
+ *
+ * The papers' nodes have one CPU each, so this is ours.
+ */
+#ifndef GANG_BPF_H
+#define GANG_BPF_H
+
+#include "balance.bpf.h"
+#include "waiting.bpf.h"
+
+#define FAR_MESSAGES	64		/* more than a rank has for its start alone */
+#define WORKED_LATELY	(8 * NSEC_PER_MSEC)	/* two ticks at 250 Hz */
+#define GANG_LOOKS	16		/* tasks of a queue that are asked */
+#define GANG_EDGE	(100 * 1000ULL)	/* ns: a timer may come so much too early */
+#define GANG_LEAST	(MES_ONE / 16)	/* of a period, for jobs and for local tasks */
+#define MES_ONE		(1U << MES_SHIFT)
+
+/* The window, which the timer turns. On a cache line of its own: all CPUs read it. */
+static struct {
+	u32	number;
+	u32	jobs;	/* it is the jobs', not the local tasks' */
+	u32	timed;	/* the timer is under way */
+} window __attribute__((aligned(64)));
+
+struct window_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_timer);
+} window_timers SEC(".maps");
+
+/* Are there windows? Not where jobs always go first, nor beside epochs, which divide the CPU in their own way. */
+static __always_inline bool has_gangs(const struct knobs *k)
+{
+	return nr_parallel && !cfg.partial && !k->epochs && k->gang != GANG_OFF &&
+	       (cfg.nr_cpus > 1 || k->gang == GANG_ON) && !rule_has(k->rule, R_BY_CLASS);
+}
+
+/* A task of a job leaves the CPU or yields: has it worked since it yielded last, or only looked for a message? */
+static __always_inline void note_work(struct task_ctx *tctx, u64 exec)
+{
+	struct job_stat *js;
+
+	if (exec - tctx->yielded > POLL_PAUSE) {
+		js = job_stat_of(tctx->job);
+		if (js)
+			js->worked = scx_bpf_now();
+	}
+	tctx->yielded = exec;
+}
+
+/*
+ * Does a task that yields wait for a sibling, which runs beside it, rather than for another node? Of messages
+ * through shared memory the kernel sees nothing. So it does if it has had too few through sockets to have ranks
+ * elsewhere, or if a sibling on this node has worked just now.
+ */
+static __always_inline bool waits_for_sibling(const struct task_ctx *tctx, const struct obs *o)
+{
+	struct job_stat *js;
+
+	if (o->moved < FAR_MESSAGES)
+		return true;
+	js = job_stat_of(tctx->job);
+	return js && scx_bpf_now() - js->worked < WORKED_LATELY;
+}
+
+/* Has the task unused sleeper credit on which it was queued? */
+static __always_inline bool is_on_credit(const struct task_struct *p, const struct task_ctx *tctx)
+{
+	return tctx->credited && credit_left(p, tctx) > 0;
+}
+
+/* Does the task go first in this window? */
+static __always_inline bool goes_first(const struct task_struct *p, const struct task_ctx *tctx, const struct knobs *k)
+{
+	if (tctx->job)
+		return window.jobs && !has_given_up(p, tctx);
+	if (!window.jobs || is_on_credit(p, tctx))
+		return true;
+	return tctx->de_epoch == job_epoch && tctx->de >= k->mnol && tctx->gang_window != window.number;
+}
+
+static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
+{
+	return p->nr_cpus_allowed > 1 && !p->migration_disabled && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* The local tasks ahead of the task @tid of job @job in the queue of @cpu are passed: once in a window each. */
+__noinline int charge_window(u32 tid, u64 job, s32 cpu)
+{
+	const struct knobs *k = knobs_of(rq_of(cpu));
+	struct task_struct *q;
+	struct task_ctx *qctx;
+	u32 looked = 0;
+
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		if (q->pid == tid || ++looked > GANG_LOOKS)
+			break;
+		qctx = ctx_of(q);
+		if (!qctx || qctx->job || qctx->gang_window == window.number)
+			continue;
+		qctx->gang_window = window.number;
+		charge(qctx, job, stats_of(cpu, k->rule));
+	}
+	return 0;
+}
+
+/* Take the first task of @from that goes first to the CPU @cpu. */
+__noinline int take_first(s32 from, s32 cpu)
+{
+	const struct knobs *k = knobs_of(rq_of(cpu));
+	struct task_struct *q;
+	struct task_ctx *qctx;
+	u32 looked = 0;
+
+	bpf_for_each(scx_dsq, q, from, 0) {
+		if (++looked > GANG_LOOKS)
+			break;
+		qctx = ctx_of(q);
+		if (!qctx || !goes_first(q, qctx, k) || (from != cpu && !may_run_on(q, cpu)))
+			continue;
+		if (looked > 1 && from == cpu && qctx->job)
+			charge_window(q->pid, qctx->job, cpu);
+		if (!scx_bpf_dsq_move(&___it, q, SCX_DSQ_LOCAL, 0))
+			continue;
+		stats_of(cpu, k->rule)[from == cpu ? STAT_GANG : STAT_STEAL]++;
+		return 1;
+	}
+	return 0;
+}
+
+/* How many of the queue of @cpu go first, among those that are asked? */
+__noinline int nr_first(s32 cpu)
+{
+	const struct knobs *k = knobs_now();
+	struct task_struct *q;
+	struct task_ctx *qctx;
+	u32 looked = 0;
+	int found = 0;
+
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		if (++looked > GANG_LOOKS)
+			break;
+		qctx = ctx_of(q);
+		found += qctx && goes_first(q, qctx, k);
+	}
+	return found;
+}
+
+/* From the other CPU, of a few, on which most wait that go first, if they are more than @most. */
+__noinline int take_first_elsewhere(s32 cpu, s32 most)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	u32 i, looks = nr_looks(BALANCE_LOOKS);
+	s32 other, longest = -1, found;
+
+	bpf_for(i, 0, looks) {
+		other = neighbour(cpu, rq, i);
+		if (scx_bpf_dsq_nr_queued(other) <= most)
+			continue;
+		found = nr_first(other);
+		if (found > most) {
+			most = found;
+			longest = other;
+		}
+	}
+	end_search(rq, looks);
+	return longest >= 0 && take_first(longest, cpu);
+}
+
+/* @prev can go on: who goes first here? Returns whether a task was moved to the CPU, or @prev keeps it. */
+__noinline int goes_on_by_window(struct task_struct *prev __arg_trusted, s32 cpu, bool yields)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
+	struct task_ctx *tctx = ctx_of(prev);
+	bool first;
+
+	if (!tctx)
+		return 0;
+	first = goes_first(prev, tctx, k) && rq->resume_tid != prev->pid;
+	if (!yields && cfg.nr_cpus > 1 && take_first_elsewhere(cpu, nr_first(cpu)))
+		return 1;
+	if (take_first(cpu, cpu))
+		return 1;
+	/* what one on credit, or passed too often, goes ahead with is over with its quantum */
+	if (!first || !!tctx->job != !!window.jobs)
+		return 0;
+	if (tctx->in_order)
+		rq->streak = 0;
+	scx_bpf_task_set_slice(prev, slice_of(prev, k));
+	return 1;
+}
+
+static __always_inline bool choose_by_window(struct task_struct *prev, s32 cpu, bool yields)
+{
+	if (prev)
+		return goes_on_by_window(prev, cpu, yields);
+	return take_first(cpu, cpu) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, 0));
+}
+
+/* The task that runs on @cpu, if it has to leave when one comes that goes first; else NULL. */
+static __always_inline struct task_struct *gives_way(s32 cpu, const struct knobs *k)
+{
+	struct task_ctx *cctx;
+	struct task_struct *curr = running_on(cpu, &cctx);
+
+	return curr && !goes_first(curr, cctx, k) ? curr : NULL;
+}
+
+/* Another CPU shall take a task from here: one of a few, on which nobody runs that goes first. */
+__noinline int call_another(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	const struct knobs *k = knobs_now();
+	struct rq_ctx *rq = rq_of(cpu);
+	u32 i, looks = nr_looks(BALANCE_LOOKS);
+	s32 other;
+
+	bpf_for(i, 0, looks) {
+		other = neighbour(cpu, rq, i);
+		if (!may_run_on(p, other) || !gives_way(other, k))
+			continue;
+		if (!rq_of(other)->ordered)
+			leave_quiet(other);
+		interrupt(other);
+		return 1;
+	}
+	return 0;
+}
+
+static int turn_window(void *map, u32 *key, struct window_timer *t);
+
+static __always_inline u64 jobs_part(const struct knobs *k)
+{
+	u64 part = k->share_l;
+
+	part = part < GANG_LEAST ? GANG_LEAST : part > MES_ONE - GANG_LEAST ? MES_ONE - GANG_LEAST : part;
+	return k->gang_ns * part >> MES_SHIFT;
+}
+
+/* Set the window by the clock, and the timer to its end. TAI: nodes whose clocks agree turn together. */
+static __always_inline void set_window(struct window_timer *t, const struct knobs *k)
+{
+	u64 period = k->gang_ns, part = jobs_part(k), at;
+
+	if (!period)
+		period = NSEC_PER_MSEC;
+	at = (bpf_ktime_get_tai_ns() + GANG_EDGE) % period;
+	window.jobs = at < part;
+	window.number++;
+	bpf_timer_start(&t->timer, (at < part ? part : period) - at + GANG_EDGE, 0);
+}
+
+/* Begin the windows: the first task of a job has come. */
+__noinline int begin_windows(void)
+{
+	const struct knobs *k = knobs_now();
+	u32 key = 0;
+	struct window_timer *t = bpf_map_lookup_elem(&window_timers, &key);
+
+	if (!t || __sync_lock_test_and_set(&window.timed, 1))
+		return 0;
+	/* -EBUSY, as ever after the first time, is as good */
+	bpf_timer_init(&t->timer, &window_timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&t->timer, turn_window);
+	set_window(t, k);
+	return 0;
+}
+
+/* p came to the queue of @cpu. Goes it first? Then the task that runs gives way, here or elsewhere. */
+__noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull, s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
+	struct task_struct *curr, *head;
+	u64 limit;
+
+	if (!window.timed)
+		begin_windows();
+	if (!goes_first(p, tctx, k) || rq->resume_tid)
+		return 0;
+	curr = gives_way(cpu, k);
+	if (!curr) {
+		if (cfg.nr_cpus > 1)
+			call_another(p, cpu);
+		return 0;
+	}
+	head = scx_bpf_dsq_peek(cpu);
+	limit = head ? head->scx.dsq_vtime : rq->tail_key + 2 * spacing();
+	displace(curr, rq, limit - spacing(), limit);
+	if (!stays_as_waker(p, rq, cpu, k))
+		interrupt(cpu);
+	return 0;
+}
+
+/* The window has turned: CPUs whose task does not go first, and for which one waits that does, choose anew. */
+static int turn_window(void *map, u32 *key, struct window_timer *t)
+{
+	const struct knobs *k = knobs_now();
+	s32 surplus = 0, cpu, n = cfg.nr_cpus, here;
+
+	if (!has_gangs(k)) {
+		window.timed = 0;
+		window.jobs = 0;
+		return 0;
+	}
+	set_window(t, k);
+	bpf_for(cpu, 0, n) {
+		here = rq_of(cpu)->ordered ? nr_first(cpu) : 0;
+		surplus += here;
+		if (here && gives_way(cpu, k)) {
+			interrupt(cpu);
+			surplus--;
+		}
+	}
+	bpf_for(cpu, 0, n) {
+		if (surplus <= 0)
+			break;
+		here = rq_of(cpu)->ordered ? nr_first(cpu) : 0;
+		if (here || !gives_way(cpu, k))
+			continue;
+		if (!rq_of(cpu)->ordered)
+			leave_quiet(cpu);
+		interrupt(cpu);
+		surplus--;
+	}
+	return 0;
+}
+
+#endif /* GANG_BPF_H */
