@@ -294,7 +294,6 @@ struct config {
 struct job_stat {
 	unsigned long long	overtakes_given;
 	unsigned long long	overtakes_suffered;
-	unsigned long long	worked;		/* when a task of it was last seen to do more than look for a message */
 };
 
 /* A process was moved into a job of Slurm, or under contract=class into or out of any job: ring buffer "joins". */

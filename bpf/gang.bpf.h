@@ -64,12 +64,15 @@ static __always_inline bool has_gangs(const struct knobs *k)
 /* A task of a job leaves the CPU or yields: has it worked since it yielded last, or only looked for a message? */
 static __always_inline void note_work(struct task_ctx *tctx, u64 exec)
 {
-	struct job_stat *js;
+	u64 *worked, now;
 
 	if (exec - tctx->yielded > POLL_PAUSE) {
-		js = job_stat_of(tctx->job);
-		if (js)
-			js->worked = scx_bpf_now();
+		now = scx_bpf_now();
+		worked = bpf_map_lookup_elem(&job_works, &tctx->job);
+		if (worked)
+			*worked = now;
+		else
+			bpf_map_update_elem(&job_works, &tctx->job, &now, BPF_ANY);
 	}
 	tctx->yielded = exec;
 }
@@ -81,12 +84,12 @@ static __always_inline void note_work(struct task_ctx *tctx, u64 exec)
  */
 static __always_inline bool waits_for_sibling(const struct task_ctx *tctx, const struct obs *o)
 {
-	struct job_stat *js;
+	u64 *worked;
 
 	if (o->moved < FAR_MESSAGES)
 		return true;
-	js = job_stat_of(tctx->job);
-	return js && scx_bpf_now() - js->worked < WORKED_LATELY;
+	worked = bpf_map_lookup_elem(&job_works, &tctx->job);
+	return worked && scx_bpf_now() - *worked < WORKED_LATELY;
 }
 
 /* Has the task unused sleeper credit on which it was queued? */

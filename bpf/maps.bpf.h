@@ -34,6 +34,14 @@ struct {
 	__type(value, u32);
 } job_places SEC(".maps");
 
+/* When a task of a job was last seen to do more than look for a message. No entry: never. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u64);
+} job_works SEC(".maps");
+
 static __always_inline const struct knobs *knobs_now(void)
 {
 	return &knob_sets.set[knob_sets.active & 1];

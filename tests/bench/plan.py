@@ -98,7 +98,7 @@ _SCHEDULERS = (
               _ctl("sensors=off", "contract=class", "contract_period_ms=200"), "cosched", "ctl"),
     Scheduler("csm-step", "csm, class, in step",
               _ctl("sensors=off", "contract=class", "contract_step=on", "contract_period_ms=100"), "cosched", "ctl"),
-    Scheduler("csm-gang", "csm, gang=on", _ctl("sensors=off", "gang=on"), "cosched", "ctl"),
+    Scheduler("csm-no-gang", "csm, gang=off", _ctl("sensors=off", "gang=off"), "cosched", "ctl"),
     Scheduler("nice19", "EEVDF, nice 19", how="nice19"),
     Scheduler("idle", "EEVDF, SCHED_IDLE", how="idle"),
     Scheduler("weight20", "EEVDF, weight 20", how="weight20"),
@@ -251,7 +251,7 @@ _COMPARED = ("floor", "simple", "flatcg", "csm", "csm-sensors", "csm-class")
 
 
 def _smp(cpus: int, group: str) -> Part:
-    return Part(f"smp-{cpus}", f"several CPUs: {cpus}", (*_PEERS, "csm", "csm-class", "csm-step"),
+    return Part(f"smp-{cpus}", f"several CPUs: {cpus}", (*_PEERS, "csm", "csm-no-gang", "csm-class", "csm-step"),
                 tuple(one.name for one in _TOGETHER), vm=("--cpus", str(cpus)), cpus=cpus, group=group, named=True)
 
 
