@@ -112,6 +112,7 @@ static __always_inline void resume(struct task_struct *p, struct task_ctx *tctx,
 				   const struct knobs *k, u64 rest, bool quiet, u64 enq_flags)
 {
 	tctx->credited = 0;
+	tctx->waiting = has_given_up(p, tctx);
 	tctx->exec_at_queue = p->se.sum_exec_runtime;
 	note_queued(tctx, k);
 	put_back(p, rq_of(cpu), cpu, rest, quiet, enq_flags);

@@ -51,6 +51,7 @@ enum insert_cause {
 	CAUSE_MESSAGE,		/* it was queued and a message arrived (SDCA) */
 	CAUSE_CREDIT,		/* a local task woke with sleeper credit left */
 	CAUSE_RESUME,		/* it was displaced and goes back to its place: recorded, but no insertion */
+	CAUSE_WINDOW,		/* it leaves the queue past others, whose window it is not: recorded, but no insertion */
 	NR_CAUSES,
 };
 
@@ -102,6 +103,7 @@ enum job_state {
 #define TASK_CREDIT	2	/* inserted on sleeper credit, not yet run */
 #define TASK_WAITING	4	/* polls for a message that does not come */
 #define TASK_STARVED	8	/* RULE_PRIO, RULE_ORDER: has been queued for too long to be passed */
+#define TASK_PASSED	16	/* was passed in this window: it has been charged for it */
 #define TASK_PLACE_SHIFT 8	/* RULE_ORDER: the place of its job in the queue of jobs, 0: first */
 #define PLACES		256	/* the last is that of jobs without a place */
 
@@ -245,6 +247,7 @@ struct trace_task {
 #define DEC_RUNNING	8	/* .running holds a task of ours */
 #define DEC_OVERLOADED	16
 #define DEC_GAP		32	/* no key was left where it belongs: it may be further back than the rule says */
+#define DEC_JOBS	64	/* CAUSE_WINDOW: the window was the jobs' */
 
 /* One insertion, in the ring buffer "decisions". Only nr entries of queue are sent. */
 struct decision {
@@ -259,7 +262,7 @@ struct decision {
 	unsigned int		nr;		/* tasks in queue[] */
 	unsigned int		mnol, mnod;
 	unsigned int		walk_max;
-	unsigned int		from;		/* CAUSE_MESSAGE: index it held, else nr */
+	unsigned int		from;		/* CAUSE_MESSAGE, CAUSE_WINDOW: index it held, else nr */
 	unsigned long long	share_ns;
 	struct trace_task	task;
 	struct trace_task	running;

@@ -36,13 +36,6 @@
 #define GANG_LEAST	(MES_ONE / 16)	/* of a period, for jobs and for local tasks */
 #define MES_ONE		(1U << MES_SHIFT)
 
-/* The window, which the timer turns. On a cache line of its own: all CPUs read it. */
-static struct {
-	u32	number;
-	u32	jobs;	/* it is the jobs', not the local tasks' */
-	u32	timed;	/* the timer is under way */
-} window __attribute__((aligned(64)));
-
 struct window_timer {
 	struct bpf_timer timer;
 };
@@ -98,14 +91,19 @@ static __always_inline bool is_on_credit(const struct task_struct *p, const stru
 	return tctx->credited && credit_left(p, tctx) > 0;
 }
 
-/* Does the task go first in this window? */
-static __always_inline bool goes_first(const struct task_struct *p, const struct task_ctx *tctx, const struct knobs *k)
+/* Was it passed MNO times, this window's not counted? Then nobody passes it any more. */
+static __always_inline bool is_protected(const struct task_ctx *tctx, const struct knobs *k, u32 now)
 {
-	if (tctx->job)
-		return window.jobs && !has_given_up(p, tctx);
-	if (!window.jobs || is_on_credit(p, tctx))
-		return true;
-	return tctx->de_epoch == job_epoch && tctx->de >= k->mnol && tctx->gang_window != window.number;
+	return tctx->de_epoch == job_epoch && tctx->de >= (tctx->job ? k->mnod : k->mnol) && tctx->passed_in != now;
+}
+
+/* Does the task go first in the window @now? */
+static __always_inline bool goes_first(const struct task_struct *p, const struct task_ctx *tctx, const struct knobs *k,
+				       u32 now)
+{
+	bool own = tctx->job ? is_jobs(now) && !has_given_up(p, tctx) : !is_jobs(now) || is_on_credit(p, tctx);
+
+	return own || is_protected(tctx, k, now);
 }
 
 static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
@@ -113,10 +111,29 @@ static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
 	return p->nr_cpus_allowed > 1 && !p->migration_disabled && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The local tasks ahead of the task @tid of job @job in the queue of @cpu are passed: once in a window each. */
+/* The first of the queue of @cpu that goes first, of tasks that may run on @on: its tid, 0: there is none. */
+__noinline u32 find_first(s32 cpu, s32 on)
+{
+	const struct knobs *k = knobs_of(rq_of(on));
+	u32 now = rq_of(on)->window, looked = 0;
+	struct task_struct *q;
+	struct task_ctx *qctx;
+
+	bpf_for_each(scx_dsq, q, cpu, 0) {
+		if (++looked > GANG_LOOKS)
+			break;
+		qctx = ctx_of(q);
+		if (qctx && goes_first(q, qctx, k, now) && (cpu == on || may_run_on(q, on)))
+			return q->pid;
+	}
+	return 0;
+}
+
+/* Those of the queue of @cpu that are ahead of the task @tid of the job @job are passed: once in a window each. */
 __noinline int charge_window(u32 tid, u64 job, s32 cpu)
 {
-	const struct knobs *k = knobs_of(rq_of(cpu));
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	struct task_struct *q;
 	struct task_ctx *qctx;
 	u32 looked = 0;
@@ -125,31 +142,49 @@ __noinline int charge_window(u32 tid, u64 job, s32 cpu)
 		if (q->pid == tid || ++looked > GANG_LOOKS)
 			break;
 		qctx = ctx_of(q);
-		if (!qctx || qctx->job || qctx->gang_window == window.number)
+		if (!qctx || qctx->passed_in == rq->window)
 			continue;
-		qctx->gang_window = window.number;
+		qctx->passed_in = rq->window;
 		charge(qctx, job, stats_of(cpu, k->rule));
+		note_overtaken(k, q->pid);
 	}
 	return 0;
 }
 
-/* Take the first task of @from that goes first to the CPU @cpu. */
+/* The queued task @tid goes first here: those ahead of it are charged, and it is recorded. */
+static __always_inline void pass(u32 tid, s32 cpu)
+{
+	struct task_struct *p = bpf_task_from_pid(tid);
+	const struct knobs *k = knobs_of(rq_of(cpu));
+	struct task_ctx *tctx;
+
+	if (!p)
+		return;
+	if (k->trace)
+		record_begin(cpu, tid);
+	tctx = ctx_of(p);
+	if (tctx)
+		charge_window(tid, tctx->job, cpu);
+	if (k->trace)
+		record_window(p, cpu);
+	bpf_task_release(p);
+}
+
+/* Take the first of the queue of @from that goes first to the CPU @cpu. */
 __noinline int take_first(s32 from, s32 cpu)
 {
 	const struct knobs *k = knobs_of(rq_of(cpu));
+	u32 tid = find_first(from, cpu), looked = 0;
 	struct task_struct *q;
-	struct task_ctx *qctx;
-	u32 looked = 0;
 
+	if (!tid)
+		return 0;
+	if (from == cpu)
+		pass(tid, cpu);
 	bpf_for_each(scx_dsq, q, from, 0) {
 		if (++looked > GANG_LOOKS)
 			break;
-		qctx = ctx_of(q);
-		if (!qctx || !goes_first(q, qctx, k) || (from != cpu && !may_run_on(q, cpu)))
-			continue;
-		if (looked > 1 && from == cpu && qctx->job)
-			charge_window(q->pid, qctx->job, cpu);
-		if (!scx_bpf_dsq_move(&___it, q, SCX_DSQ_LOCAL, 0))
+		if (q->pid != tid || !scx_bpf_dsq_move(&___it, q, SCX_DSQ_LOCAL, 0))
 			continue;
 		stats_of(cpu, k->rule)[from == cpu ? STAT_GANG : STAT_STEAL]++;
 		return 1;
@@ -157,8 +192,8 @@ __noinline int take_first(s32 from, s32 cpu)
 	return 0;
 }
 
-/* How many of the queue of @cpu go first, among those that are asked? */
-__noinline int nr_first(s32 cpu)
+/* How many of the queue of @cpu go first in the window @now, among those that are asked? */
+__noinline int nr_first(s32 cpu, u32 now)
 {
 	const struct knobs *k = knobs_now();
 	struct task_struct *q;
@@ -170,7 +205,7 @@ __noinline int nr_first(s32 cpu)
 		if (++looked > GANG_LOOKS)
 			break;
 		qctx = ctx_of(q);
-		found += qctx && goes_first(q, qctx, k);
+		found += qctx && goes_first(q, qctx, k, now);
 	}
 	return found;
 }
@@ -186,7 +221,7 @@ __noinline int take_first_elsewhere(s32 cpu, s32 most)
 		other = neighbour(cpu, rq, i);
 		if (scx_bpf_dsq_nr_queued(other) <= most)
 			continue;
-		found = nr_first(other);
+		found = nr_first(other, rq->window);
 		if (found > most) {
 			most = found;
 			longest = other;
@@ -206,13 +241,13 @@ __noinline int goes_on_by_window(struct task_struct *prev __arg_trusted, s32 cpu
 
 	if (!tctx)
 		return 0;
-	first = goes_first(prev, tctx, k) && rq->resume_tid != prev->pid;
-	if (!yields && cfg.nr_cpus > 1 && take_first_elsewhere(cpu, nr_first(cpu)))
+	first = goes_first(prev, tctx, k, rq->window) && rq->resume_tid != prev->pid;
+	if (!yields && cfg.nr_cpus > 1 && take_first_elsewhere(cpu, nr_first(cpu, rq->window)))
 		return 1;
 	if (take_first(cpu, cpu))
 		return 1;
 	/* what one on credit, or passed too often, goes ahead with is over with its quantum */
-	if (!first || !!tctx->job != !!window.jobs)
+	if (!first || !!tctx->job != is_jobs(rq->window))
 		return 0;
 	if (tctx->in_order)
 		rq->streak = 0;
@@ -228,12 +263,12 @@ static __always_inline bool choose_by_window(struct task_struct *prev, s32 cpu, 
 }
 
 /* The task that runs on @cpu, if it has to leave when one comes that goes first; else NULL. */
-static __always_inline struct task_struct *gives_way(s32 cpu, const struct knobs *k)
+static __always_inline struct task_struct *gives_way(s32 cpu, const struct knobs *k, u32 now)
 {
 	struct task_ctx *cctx;
 	struct task_struct *curr = running_on(cpu, &cctx);
 
-	return curr && !goes_first(curr, cctx, k) ? curr : NULL;
+	return curr && !goes_first(curr, cctx, k, now) ? curr : NULL;
 }
 
 /* Another CPU shall take a task from here: one of a few, on which nobody runs that goes first. */
@@ -246,7 +281,7 @@ __noinline int call_another(struct task_struct *p __arg_trusted, s32 cpu)
 
 	bpf_for(i, 0, looks) {
 		other = neighbour(cpu, rq, i);
-		if (!may_run_on(p, other) || !gives_way(other, k))
+		if (!may_run_on(p, other) || !gives_way(other, k, rq->window))
 			continue;
 		if (!rq_of(other)->ordered)
 			leave_quiet(other);
@@ -274,8 +309,7 @@ static __always_inline void set_window(struct window_timer *t, const struct knob
 	if (!period)
 		period = NSEC_PER_MSEC;
 	at = (bpf_ktime_get_tai_ns() + GANG_EDGE) % period;
-	window.jobs = at < part;
-	window.number++;
+	window.now += is_jobs(window.now) == (at < part) ? 2 : 1;
 	bpf_timer_start(&t->timer, (at < part ? part : period) - at + GANG_EDGE, 0);
 }
 
@@ -301,13 +335,14 @@ __noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
 	struct task_struct *curr, *head;
+	struct task_ctx *cctx;
 	u64 limit;
 
 	if (!window.timed)
 		begin_windows();
-	if (!goes_first(p, tctx, k) || rq->resume_tid)
+	if (!goes_first(p, tctx, k, rq->window) || rq->resume_tid)
 		return 0;
-	curr = gives_way(cpu, k);
+	curr = gives_way(cpu, k, rq->window);
 	if (!curr) {
 		if (cfg.nr_cpus > 1)
 			call_another(p, cpu);
@@ -315,6 +350,11 @@ __noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx
 	}
 	head = scx_bpf_dsq_peek(cpu);
 	limit = head ? head->scx.dsq_vtime : rq->tail_key + 2 * spacing();
+	cctx = ctx_of(curr);
+	if (cctx && cctx->passed_in != rq->window) {
+		cctx->passed_in = rq->window;
+		charge(cctx, tctx->job, stats_of(cpu, k->rule));
+	}
 	displace(curr, rq, limit - spacing(), limit);
 	if (!stays_as_waker(p, rq, cpu, k))
 		interrupt(cpu);
@@ -326,17 +366,18 @@ static int turn_window(void *map, u32 *key, struct window_timer *t)
 {
 	const struct knobs *k = knobs_now();
 	s32 surplus = 0, cpu, n = cfg.nr_cpus, here;
+	u32 now;
 
 	if (!has_gangs(k)) {
 		window.timed = 0;
-		window.jobs = 0;
 		return 0;
 	}
 	set_window(t, k);
+	now = window.now;
 	bpf_for(cpu, 0, n) {
-		here = rq_of(cpu)->ordered ? nr_first(cpu) : 0;
+		here = rq_of(cpu)->ordered ? nr_first(cpu, now) : 0;
 		surplus += here;
-		if (here && gives_way(cpu, k)) {
+		if (here && gives_way(cpu, k, now)) {
 			interrupt(cpu);
 			surplus--;
 		}
@@ -344,8 +385,8 @@ static int turn_window(void *map, u32 *key, struct window_timer *t)
 	bpf_for(cpu, 0, n) {
 		if (surplus <= 0)
 			break;
-		here = rq_of(cpu)->ordered ? nr_first(cpu) : 0;
-		if (here || !gives_way(cpu, k))
+		here = rq_of(cpu)->ordered ? nr_first(cpu, now) : 0;
+		if (here || !gives_way(cpu, k, now))
 			continue;
 		if (!rq_of(cpu)->ordered)
 			leave_quiet(cpu);

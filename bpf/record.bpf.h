@@ -48,8 +48,11 @@ static __noinline int record_queue(struct trace_task *out, u32 *nr, u32 *filled,
 			break;
 		*filled = i + 1;
 		qctx = ctx_of(q);
-		if (qctx)
-			record_task(&out[i & (MAX_TRACE - 1)], q, qctx, k);
+		if (!qctx)
+			continue;
+		record_task(&out[i & (MAX_TRACE - 1)], q, qctx, k);
+		if (qctx->passed_in == rq_of(cpu)->window)
+			out[i & (MAX_TRACE - 1)].t.flags |= TASK_PASSED;
 	}
 	return 0;
 }
@@ -229,6 +232,27 @@ __noinline int record_put_back(struct task_struct *p __arg_trusted, s32 cpu, u64
 	record_begin(cpu, 0);
 	rec->position = position_of_key(cpu, p->pid, key);
 	fill_env(&env, k, CAUSE_RESUME);
+	record_env(rec, &env, k);
+	record_task(&rec->task, p, tctx, k);
+	record_output(rec, rq, cpu);
+	return 0;
+}
+
+/* p, for which record_begin() was called, leaves the queue of @cpu past others. */
+__noinline int record_window(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
+	struct task_ctx *tctx = ctx_of(p);
+	struct decision *rec = record_under_way(k);
+	struct insert_env env;
+
+	if (!rec || !tctx)
+		return 0;
+	rec->position = rec->from;
+	if (is_jobs(rq->window))
+		rec->flags |= DEC_JOBS;
+	fill_env(&env, k, CAUSE_WINDOW);
 	record_env(rec, &env, k);
 	record_task(&rec->task, p, tctx, k);
 	record_output(rec, rq, cpu);

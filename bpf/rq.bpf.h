@@ -72,6 +72,7 @@ struct rq_ctx {
 	u32	steal_at;	/* how many CPUs further on the next search for a task begins */
 	u32	inactive;	/* the CPU goes offline, is, or comes */
 	u32	yielded;	/* tid of the task that yields */
+	u32	window;		/* for the decision under way */
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
 	u32	behind_tid;
 	u64	order_until;	/* jiffies; no quiet mode before: see stay_in_order() */
@@ -95,6 +96,20 @@ struct rq_ctx {
 #define EXPIRED(cpu)	(MAX_CPUS + (cpu))
 
 static struct rq_ctx rqs[MAX_CPUS];
+/*
+ * The window of gangs, by number; of jobs if the number is odd, else of local tasks. On a
+ * cache line of its own: all CPUs read it.
+ */
+static struct {
+	u32	now;
+	u32	timed;	/* the timer turns it */
+} window __attribute__((aligned(64)));
+
+static __always_inline bool is_jobs(u32 window)
+{
+	return window & 1;
+}
+
 static u32 nr_busy;		/* CPUs whose ready queue was seen non-empty */
 
 static __always_inline struct rq_ctx *rq_of(s32 cpu)
@@ -103,12 +118,13 @@ static __always_inline struct rq_ctx *rq_of(s32 cpu)
 }
 
 /*
- * A decision has one set of knobs from its begin, in ops.enqueue or ops.dispatch,
- * to its end, whatever is set meanwhile: this CPU's rq lock is held throughout.
+ * A decision has one set of knobs and one window from its begin, in ops.enqueue or
+ * ops.dispatch, to its end, whatever is set meanwhile: this CPU's rq lock is held throughout.
  */
 static __always_inline const struct knobs *begin_decision(struct rq_ctx *rq)
 {
 	rq->set = knob_sets.active;
+	rq->window = window.now;
 	return &knob_sets.set[rq->set & 1];
 }
 

@@ -35,7 +35,7 @@ struct task_ctx {
 	s32	epoch_cpu;	/* of this CPU's ready queue, */
 	u32	epoch_jobs;	/* in this job epoch */
 	u8	borrows;	/* it runs, with its quantum used, because nobody else wants the CPU */
-	u32	gang_window;	/* the last window in which it was passed, and charged */
+	u32	passed_in;	/* the last window in which it was passed, and charged */
 };
 
 struct {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Decision records: taken from the ring buffer, turned into JSON, kept in files.
 
-A record is a struct decision of bpf/cosched.h cut behind queue[nr]. Put-backs are records between decisions: the place
-of a displaced task. A put-back is no insertion, but later insertions find the task there. In files and raw streams the
-length precedes each record: u32, little endian. All but Decisions works on a host that never ran the scheduler.
+A record is a struct decision of bpf/cosched.h cut behind queue[nr]. Two kinds of record between decisions are no
+insertions, but later insertions find the queue as they left it: a displaced task goes back to its place; and in a
+window of gangs a task leaves the queue past others, which are charged for it. In files and raw streams the length
+precedes each record: u32, little endian. All but Decisions works on a host that never ran the scheduler.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from ctl.kernel.layout import constant, ffi
 from ctl.kernel.ringbuf import RingBuffer
 
 __all__ = [
+    "BETWEEN",
     "PUT_BACK",
+    "WINDOW",
     "Decisions",
     "Lost",
     "check",
@@ -41,14 +44,15 @@ _HEAD = ffi.offsetof("struct decision", "queue")
 _TASK = ffi.sizeof("struct trace_task")
 _NS_PER_MS = 1_000_000
 _LATEST_NS = 1 << 61  # 73 years
-_FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved")}
+_FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved", "passed")}
 _PARALLEL = constant("TASK_PARALLEL")
 _PLACE_SHIFT, _PLACES = constant("TASK_PLACE_SHIFT"), constant("PLACES")
 _PREEMPT, _TRUNCATED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED")
 _BOUNDED, _GAP = constant("DEC_BOUNDED"), constant("DEC_GAP")
-_RESUME = constant("CAUSE_RESUME")
-PUT_BACK = layout.CAUSE_NAMES[_RESUME]
-"""The cause of a record that is no insertion."""
+_NO_INSERTIONS = constant("CAUSE_RESUME"), constant("CAUSE_WINDOW")
+BETWEEN = PUT_BACK, WINDOW = tuple(layout.CAUSE_NAMES[cause] for cause in _NO_INSERTIONS)
+"""The causes of records that are no insertions."""
+_JOBS = constant("DEC_JOBS")
 _RUNNING, _OVERLOADED = constant("DEC_RUNNING"), constant("DEC_OVERLOADED")
 
 
@@ -168,6 +172,7 @@ def decode(record: bytes) -> dict[str, Any]:
         "truncated": bool(flags & _TRUNCATED),
         "bounded": bool(flags & _BOUNDED),
         "gap": bool(flags & _GAP),
+        "jobs_window": bool(flags & _JOBS),
         "from": getattr(decision, "from"),
         "mnol": decision.mnol,
         "mnod": decision.mnod,
@@ -203,8 +208,8 @@ def _check(values: object, example: dict[str, Any], what: str) -> dict[str, Any]
 
 
 def is_decision(record: bytes) -> bool:
-    """Whether it is an insertion; else a put-back."""
-    return bool(_view(record).cause != _RESUME)
+    """Whether it is an insertion."""
+    return _view(record).cause not in _NO_INSERTIONS
 
 
 def up_to(count: int | None, records: Iterable[bytes]) -> Iterator[bytes]:

@@ -59,8 +59,8 @@ class Fresh:
 
 
 def decisions(records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The records without put-backs."""
-    return (values for values in records if values["cause"] != trace.PUT_BACK)
+    """The records that are insertions."""
+    return (values for values in records if values["cause"] not in trace.BETWEEN)
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

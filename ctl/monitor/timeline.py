@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from ctl.kernel.trace import PUT_BACK
+from ctl.kernel.trace import BETWEEN, PUT_BACK, WINDOW
 
 __all__ = ["Decided", "Span", "Timeline", "label"]
 
@@ -86,16 +86,17 @@ class Timeline:
         yield from self._left(record, cpu, now)
         yield from self._running(record, cpu, now)
         queue = list(record["queue"])
-        if record["cause"] == "message":
+        if record["cause"] in ("message", WINDOW):
             queue = [task for task in queue if task["tid"] != record["task"]["tid"]]
-        queue.insert(record["position"], record["task"])
+        if record["cause"] != WINDOW:
+            queue.insert(record["position"], record["task"])
         known, cpu.queued = cpu.queued, {}
         for task in queue:
             cpu.queued[task["tid"]] = known.get(task["tid"]) or _Now(task, now)
             self._place[task["tid"]] = record["cpu"]
             cpu.left.pop(task["tid"], None)
         cpu.at = max(cpu.at, now)
-        if record["cause"] != PUT_BACK:
+        if record["cause"] not in BETWEEN:
             self._by_message.pop(record["task"]["tid"], None)
             if record["cause"] == "message":
                 self._by_message[record["task"]["tid"]] = self._numbered, now

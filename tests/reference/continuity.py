@@ -3,7 +3,8 @@
 
 Between two records of a CPU tasks may leave its queue from the head only (they were dispatched, or stolen
 by an idle CPU). Nothing else may change: neither the order of the other tasks nor their de. A displaced task that goes
-back to its place has its own record. Lost and truncated records start the chain anew.
+back to its place has its own record, and so has one that leaves past others in a window of gangs. Lost and truncated
+records start the chain anew.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .insert_rq import Task
-from .records import Record
+from .records import WINDOW, Record
 
 __all__ = ["Chain"]
 
@@ -110,7 +111,8 @@ class Chain:
             return
         charged = set(record.overtaken)
         queue = [q._replace(de=q.de + (q.tid in charged)) for q in record.queue]
-        queue.insert(record.position, record.task)
+        if record.env.cause != WINDOW:
+            queue.insert(record.position, record.task)
         self._queue = tuple(queue)
 
 

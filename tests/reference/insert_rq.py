@@ -57,6 +57,7 @@ class Task(NamedTuple):
     waiting: bool = False  # spins for a message that does not come: Monito §2.2 would have it block
     starved: bool = False  # prio, order: waits for so long that nobody may pass it (B-MO-14)
     place: int = 0  # order: of its job in the queue of jobs
+    passed: bool = False  # in this window of gangs (window.py)
 
 
 class Env(NamedTuple):

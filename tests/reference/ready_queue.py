@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .insert_rq import Decision, Env, Task, apply, insert_RQ
+from .window import first_of
 
 __all__ = ["Decider", "ReadyQueue"]
 
@@ -60,6 +61,21 @@ class ReadyQueue:
         else:
             self.queue.insert(decision.position + 1, displaced)
         self.running = self.queue.pop(0)
+
+    def window(self, jobs_window: bool, env: Env) -> tuple[int, tuple[int, ...]]:
+        """The running task leaves for good, and the first of the queue that goes first runs: where it was, who was
+        charged; -1 if none goes first."""
+        place, charged = first_of(self.queue, jobs_window, env)
+        for j in charged:
+            self.queue[j] = self.queue[j]._replace(de=self.queue[j].de + 1, passed=True)
+        if place >= 0:
+            self.running = self.queue.pop(place)
+        self.overtakes += len(charged)
+        return place, charged
+
+    def turn(self) -> None:
+        """The next window begins."""
+        self.queue = [q._replace(passed=False) for q in self.queue]
 
     def dispatch(self) -> Task | None:
         """The running task leaves for good, the head of the queue runs. Returns the task that left."""

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from .insert_rq import CAUSES, MES_ONE, RULES, Env, Task
 
-__all__ = ["PUT_BACK", "BadRecord", "Record", "from_json", "read"]
+__all__ = ["PUT_BACK", "WINDOW", "BadRecord", "Record", "from_json", "read"]
 
-PUT_BACK = "resume"  # the cause of a record that is no insertion: a displaced task went back to its place
+# The causes of records that are no insertions
+PUT_BACK = "resume"  # a displaced task went back to its place
+WINDOW = "window"  # a task left the queue past others, whose window it was not
 
 _NS_PER_MS = 1_000_000
 
@@ -22,7 +24,7 @@ class BadRecord(Exception):
 
 
 class Record(NamedTuple):
-    """An insertion by the kernel, or a put-back."""
+    """An insertion by the kernel, a put-back, or a task that left in its window."""
 
     cpu: int
     seq: int  # per CPU; gaps are lost records
@@ -39,6 +41,7 @@ class Record(NamedTuple):
     gap: bool  # no key was left at its place: it may be further back
     truncated: bool  # the queue was longer than its record
     comms: dict[int, str]
+    jobs_window: bool  # for "window"
 
 
 def _task(values: dict[str, Any]) -> Task:
@@ -55,6 +58,7 @@ def _task(values: dict[str, Any]) -> Task:
         values["waiting"],
         values["starved"],
         values["place"],
+        values["passed"],
     )
 
 
@@ -70,7 +74,7 @@ def from_json(values: dict[str, Any]) -> Record:
 
 def _from_json(values: dict[str, Any]) -> Record:
     rule, cause = values["rule"], values["cause"]
-    if rule not in RULES or cause not in (*CAUSES, PUT_BACK):
+    if rule not in RULES or cause not in (*CAUSES, PUT_BACK, WINDOW):
         raise ValueError(f"rule {rule!r}, cause {cause!r}")
     env = Env(
         rule,
@@ -85,7 +89,7 @@ def _from_json(values: dict[str, Any]) -> Record:
     everybody = [values["task"], *values["queue"], *([values["running"]] if values["running"] else [])]
     task, seen = _task(values["task"]), tuple(map(_task, values["queue"]))
     queue, start = seen, len(seen)
-    if cause == "message":
+    if cause in ("message", WINDOW):
         start = next((j for j, q in enumerate(seen) if q.tid == task.tid), start)
         queue = seen[:start] + seen[start + 1 :]
     return Record(
@@ -104,6 +108,7 @@ def _from_json(values: dict[str, Any]) -> Record:
         values["gap"],
         values["truncated"],
         {t["tid"]: t["comm"] for t in everybody},
+        values["jobs_window"],
     )
 
 

@@ -17,7 +17,8 @@ import click
 
 from .continuity import Chain
 from .insert_rq import Task, insert_RQ
-from .records import PUT_BACK, BadRecord, Record, read
+from .records import PUT_BACK, WINDOW, BadRecord, Record, read
+from .window import first_of
 
 __all__ = ["Replay", "mismatch"]
 
@@ -26,6 +27,9 @@ _MAX_OVERTAKEN = 128  # as many tids as a record holds (bpf/cosched.h)
 
 def _expected(record: Record) -> tuple[int, list[int], bool, bool]:
     """Position, tids charged, preempt and bounded by the reference."""
+    if record.env.cause == WINDOW:
+        place, passed = first_of(record.seen, record.jobs_window, record.env)
+        return place, sorted(record.seen[j].tid for j in passed), False, False
     decision = insert_RQ(record.queue, record.task, record.running, record.env, start=record.start)
     charged = [record.queue[j].tid for j in decision.overtaken]
     if decision.charged_running and record.running:
@@ -87,6 +91,7 @@ class Replay:
     lost: int = 0
     left_middle: int = 0
     put_backs: int = 0
+    windows: int = 0
 
     @property
     def decisions(self) -> int:
@@ -125,7 +130,10 @@ class Replay:
         if record.truncated:
             self.truncated += 1
             return None
-        self.by_rule[record.env.rule] += 1
+        if record.env.cause == WINDOW:
+            self.windows += 1
+        else:
+            self.by_rule[record.env.rule] += 1
         self.bounded += record.bounded
         self.gaps += record.gap
         self.overtakes += len(record.overtaken)
@@ -139,7 +147,7 @@ class Replay:
             f"replay: {self.decisions} decisions in {self.files} files, {self.mismatches} mismatches, "
             f"{self.disorders} disorders in {self.checked} queues, {self.overtakes} overtakes, "
             f"{self.lost} lost, {self.truncated} truncated, {self.bounded} bounded, {self.gaps} without a key, "
-            f"{self.left_middle} left from the middle, {self.put_backs} put back"
+            f"{self.left_middle} left from the middle, {self.put_backs} put back, {self.windows} in windows"
         )
 
 

@@ -61,4 +61,4 @@ def test_rules_and_causes(compiled: dict[str, int]) -> None:
         assert layout.RULE_NAMES[value] == name
     papers = {"fifo", "pred", "dyn", "sdca", "dynamic", "csm", "csm-bounded", "ccs", "prio", "implicit", "csm-first"}
     assert set(layout.RULES) == papers | {"order"}
-    assert set(layout.CAUSE_NAMES) == {"wake", "expire", "fork", "message", "credit", "resume"}
+    assert set(layout.CAUSE_NAMES) == {"wake", "expire", "fork", "message", "credit", "resume", "window"}

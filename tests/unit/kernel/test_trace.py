@@ -70,6 +70,7 @@ def test_contract() -> None:
         "credit": False,
         "waiting": False,
         "starved": False,
+        "passed": False,
         "place": 0,
     }
     assert got["task"]["credit"] is True and got["task"]["parallel"] is False

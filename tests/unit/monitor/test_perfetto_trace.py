@@ -12,7 +12,7 @@ from hypothesis import given
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from ctl.kernel.modes import mode
-from ctl.kernel.trace import PUT_BACK
+from ctl.kernel.trace import BETWEEN
 from ctl.monitor.perfetto_trace import Recording, write_trace
 from tests.examples import examples
 from tests.unit.monitor.decided import decided, records
@@ -43,7 +43,7 @@ def recorded() -> list[dict[str, Any]]:
 
 def insertions(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The decisions among records."""
-    return [one for one in values if one["cause"] != PUT_BACK]
+    return [one for one in values if one["cause"] not in BETWEEN]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 
 from ctl.kernel.layout import constant
-from ctl.kernel.trace import PUT_BACK
+from ctl.kernel.trace import BETWEEN, PUT_BACK
 from ctl.monitor.timeline import Decided, Span, Timeline
 from tests.unit.monitor.decided import decided, records
 
@@ -126,7 +126,7 @@ def test_a_message_before_an_unseen_run() -> None:
 def test_any_records(recorded: list[dict[str, Any]]) -> None:
     """Decisions stay as they are; a CPU runs one task at a time, and a task is in one place at a time."""
     items = followed(recorded)
-    insertions = [values for values in recorded if values["cause"] != PUT_BACK]
+    insertions = [values for values in recorded if values["cause"] not in BETWEEN]
     assert [item.record for item in items if isinstance(item, Decided)] == insertions
     assert [item.number for item in items if isinstance(item, Decided)] == list(range(len(insertions)))
     places: dict[object, list[Span]] = {}

@@ -18,7 +18,7 @@ from ctl.kernel import trace
 from ctl.kernel.layout import CAUSE_NAMES, RULE_NAMES, ffi
 from tests.reference.insert_rq import CAUSES, MES_ONE, RULES, Decision, Env, Task
 from tests.reference.ready_queue import ReadyQueue
-from tests.reference.records import PUT_BACK
+from tests.reference.records import PUT_BACK, WINDOW
 from tests.reference.replay import main
 
 Object = dict[str, Any]
@@ -47,6 +47,7 @@ def _object(seq: int, env: Env, task: Task, cpu: ReadyQueue, position: int) -> O
         "mnod": env.mnod,
         "walk_max": env.walk_max,
         "share_ms": env.share_ns / 1e6,
+        "jobs_window": False,
     }
 
 
@@ -73,8 +74,19 @@ def _put_back(seq: int, env: Env, cpu: ReadyQueue, tid: int, position: int) -> O
     return values | quiet | {"queue": [_t(q) for q in queue], "position": place}
 
 
-def recording(rule: str, n: int = 300, seed: int = 1) -> list[Object]:
-    """A CPU under that rule for n insertions: arrivals, messages for queued tasks, dispatches, displacements."""
+def _in_window(seq: int, env: Env, cpu: ReadyQueue, jobs_window: bool) -> Object | None:
+    """A task leaves past others in a window, if one goes first in it."""
+    env, queue = env._replace(cause=WINDOW), list(cpu.queue)
+    values = _object(seq, env, queue[0], cpu, 0)
+    place, charged = cpu.window(jobs_window, env)
+    quiet: Object = {"running": None, "preempt": False, "bounded": False, "gap": False, "jobs_window": jobs_window}
+    found = {"overtaken": [queue[j].tid for j in charged], "position": place, "from": place, "task": _t(queue[place])}
+    return values | quiet | found if place >= 0 else None
+
+
+def recording(rule: str, n: int = 300, seed: int = 1, windows: bool = False) -> list[Object]:
+    """A CPU under that rule for n insertions: arrivals, messages for queued tasks, dispatches, displacements; with
+    windows, some leave past others."""
     rng, cpu, next_tid = random.Random(seed), ReadyQueue(), 100
     made: list[Object] = []
     for _ in range(n):
@@ -83,6 +95,11 @@ def recording(rule: str, n: int = 300, seed: int = 1) -> list[Object]:
             if not cpu.queue:
                 break
             cpu.dispatch()
+        if windows and rng.random() < 0.1:
+            cpu.turn()
+        if windows and len(cpu.queue) > 1 and rng.random() < 0.2:
+            made += filter(None, [_in_window(seq, Env(rule, WINDOW, mnol=2, mnod=3), cpu, rng.random() < 0.5)])
+            seq = len(made) + 1
         cause = rng.choice(CAUSES) if len(cpu.queue) > 1 else "wake"
         env = Env(rule, cause, rng.random() < 0.5, 2, 3, 50, 3)
         running, index = cpu.running, rng.randrange(len(cpu.queue)) if cause == "message" else len(cpu.queue)
@@ -278,7 +295,7 @@ def test_what_is_not_a_recording(text: str, words: str, tmp_path: Path) -> None:
 
 def _put(out: Any, values: Object) -> None:
     out.tid, out.comm = values["tid"], values["comm"].encode()
-    out.t.flags = 1 * values["parallel"] | 2 * values["credit"]
+    out.t.flags = 1 * values["parallel"] | 2 * values["credit"] | 16 * values["passed"]
     out.t.mes = round(values["mes"] * MES_ONE)
     for name in ("de", "com", "rec", "flt", "cpu_ns"):
         setattr(out.t, name, values[name])
@@ -287,7 +304,7 @@ def _put(out: Any, values: Object) -> None:
 def _raw(values: Object) -> bytes:
     """The object as the kernel writes it."""
     record: Any = ffi.new("struct decision *")
-    flags = ("preempt", "truncated", "bounded", "running", "overloaded", "gap")
+    flags = ("preempt", "truncated", "bounded", "running", "overloaded", "gap", "jobs_window")
     record.flags = sum(1 << bit for bit, name in enumerate(flags) if values[name])
     for name in ("ns", "seq", "cpu", "position", "mnol", "mnod", "walk_max", "from"):
         setattr(record, name, values[name])
@@ -316,8 +333,30 @@ def test_raw_records(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, [str(tmp_path / "wrong.bin")]).exit_code == 1
 
 
+def _in_windows(objects: list[Object]) -> list[Object]:
+    return [one for one in objects if one["cause"] == WINDOW]
+
+
+def test_what_leaves_in_a_window(tmp_path: Path) -> None:
+    objects = recording("csm", windows=True)
+    result = replay(tmp_path, objects)
+    assert result.exit_code == 0 and f"{len(_in_windows(objects))} in windows" in result.output, result.output
+    assert any(one["overtaken"] for one in _in_windows(objects))
+
+
+_WRONG = ({"jobs_window": True}, {"jobs_window": False}, {"overtaken": []}, {"overtaken": [1]})
+
+
+@pytest.mark.parametrize("wrong", _WRONG)
+def test_a_window_that_is_not_kept(tmp_path: Path, wrong: Object) -> None:
+    objects = recording("csm", windows=True)
+    changed = next(one for one in _in_windows(objects) if one["overtaken"] and not wrong.items() <= one.items())
+    changed |= wrong
+    assert replay(tmp_path, objects).exit_code == 1
+
+
 def test_the_kernels_names_are_the_references() -> None:
-    assert (RULES, (*CAUSES, PUT_BACK)) == (RULE_NAMES, CAUSE_NAMES)
+    assert (RULES, (*CAUSES, PUT_BACK, WINDOW)) == (RULE_NAMES, CAUSE_NAMES)
 
 
 def test_a_stolen_task_brings_its_de_from_a_cpu_with_another_mno(tmp_path: Path) -> None:
