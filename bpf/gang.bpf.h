@@ -255,13 +255,6 @@ __noinline int goes_on_by_window(struct task_struct *prev __arg_trusted, s32 cpu
 	return 1;
 }
 
-static __always_inline bool choose_by_window(struct task_struct *prev, s32 cpu, bool yields)
-{
-	if (prev)
-		return goes_on_by_window(prev, cpu, yields);
-	return take_first(cpu, cpu) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, 0));
-}
-
 /* The task that runs on @cpu, if it has to leave when one comes that goes first; else NULL. */
 static __always_inline struct task_struct *gives_way(s32 cpu, const struct knobs *k, u32 now)
 {
@@ -310,7 +303,8 @@ static __always_inline void set_window(struct window_timer *t, const struct knob
 		period = NSEC_PER_MSEC;
 	at = (bpf_ktime_get_tai_ns() + GANG_EDGE) % period;
 	window.now += is_jobs(window.now) == (at < part) ? 2 : 1;
-	bpf_timer_start(&t->timer, (at < part ? part : period) - at + GANG_EDGE, 0);
+	if (bpf_timer_start(&t->timer, (at < part ? part : period) - at + GANG_EDGE, 0))
+		window.timed = 0;	/* the next dispatch tries again */
 }
 
 /* Begin the windows: the first task of a job has come. */
@@ -329,6 +323,15 @@ __noinline int begin_windows(void)
 	return 0;
 }
 
+static __always_inline bool choose_by_window(struct task_struct *prev, s32 cpu, bool yields)
+{
+	if (!window.timed)
+		begin_windows();
+	if (prev)
+		return goes_on_by_window(prev, cpu, yields);
+	return take_first(cpu, cpu) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, 0));
+}
+
 /* p came to the queue of @cpu. Goes it first? Then the task that runs gives way, here or elsewhere. */
 __noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull, s32 cpu)
 {
@@ -338,8 +341,6 @@ __noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx
 	struct task_ctx *cctx;
 	u64 limit;
 
-	if (!window.timed)
-		begin_windows();
 	if (!goes_first(p, tctx, k, rq->window) || rq->resume_tid)
 		return 0;
 	curr = gives_way(cpu, k, rq->window);

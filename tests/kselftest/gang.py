@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.kselftest import ktap
-from tests.kselftest.node import cpu_s, job, loaded, spawned
+from tests.kselftest.node import Recorder, cpu_s, job, loaded, spawned
+from tests.kselftest.queue_keys import expect_in_order
+from tests.reference.records import WINDOW
 
 _CPUS: Final = os.cpu_count() or 1
 _SETTLE_S: Final = 1.0
@@ -89,6 +91,21 @@ def passed_once_in_a_window() -> None:
     ktap.expect(0 < most <= _MNO, True, f"de up to {most}, MNO {_MNO}")
 
 
+def recorded() -> None:
+    """Who leaves a queue in a window, and who is charged for it, is as the reference says, and de stays what it was."""
+    with job("gang") as cgroup, ExitStack() as stack:
+        scheduler = stack.enter_context(loaded(gang="on", gang_ms=20, quantum_ms=5))
+        for group in (None, cgroup, None, None, cgroup):  # on one CPU, whose queue nobody else takes from
+            stack.enter_context(spawned(ktap.program("hog"), "1", cgroup=group, cpu=0))
+        with Recorder(scheduler) as recorder:
+            time.sleep(_SECONDS)
+    windows = [one for one in recorder.decisions if one["cause"] == WINDOW]
+    charged = sum(len(one["overtaken"]) for one in windows)
+    ktap.note(f"{len(recorder.decisions)} records, {len(windows)} in windows, {charged} charged")
+    ktap.expect(charged > 0, True, "tasks were passed in windows")
+    expect_in_order(recorder.decisions)
+
+
 def waits_for_no_window() -> None:
     """A local task that sleeps runs when it wakes, in the window of jobs too."""
     count = ktap.at_length(300, 100)
@@ -101,4 +118,4 @@ def waits_for_no_window() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(part_of_each_cpu, yields_in_its_window, passed_once_in_a_window, waits_for_no_window)
+    ktap.run(part_of_each_cpu, yields_in_its_window, passed_once_in_a_window, recorded, waits_for_no_window)

@@ -75,10 +75,11 @@ def loaded(
     observe: tuple[str, ...] = (),
     **values: Any,
 ) -> Iterator[Scheduler]:
-    """The scheduler with this policy and these knobs; the named sensors observe: "sockets", "faults"."""
+    """The scheduler with this policy and these knobs; the named sensors observe: "sockets", "faults". Without gangs,
+    where not asked for: insert_RQ's order and bounds are those of a queue that has no windows."""
     groups = JobCgroups()
     groups.prepare()
-    wanted = {**policy.defaults(), "sensors": "on" if observe else "off", **values}
+    wanted = {**policy.defaults(), "gang": "off", "sensors": "on" if observe else "off", **values}
     if "mno" in values:
         wanted = {key: value for key, value in wanted.items() if key not in ("mnol", "mnod")}
     with ExitStack() as stack:
