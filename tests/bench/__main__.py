@@ -44,7 +44,11 @@ class _Choice:
         """The name under which the results are kept; "" where they are not whole."""
         if self.schedulers or self.benchmarks or self.quick:
             return ""
-        return "bench" if not self.parts else plan.SMP if set(self.parts) == set(_GROUPS) else ""
+        if not self.parts:
+            return "bench"
+        if set(self.parts) == set(_GROUPS):
+            return plan.SMP
+        return self.parts[0] if len(self.parts) == 1 and plan.PARTS[self.parts[0]].named else ""
 
     def order(self, part: plan.Part) -> Order | None:
         """Return the guest's order for a part; None if no benchmark of the part was chosen."""
@@ -199,7 +203,7 @@ def main(
 
     Compares EEVDF, the kernel's examples scx_simple and scx_flatcg, an empty sched_ext scheduler, and csm. A whole run
     is kept in results/bench.jsonl and results/bench.md; a run narrowed by options is only shown. With '--part smp',
-    it measures jobs on several CPUs instead, and is kept beside them under the name smp.
+    it measures jobs on several CPUs instead, and is kept beside them under the name smp; '--part smp-4' is kept alone.
     """
     if listing:
         for kind, names in (("benchmarks", plan.BENCHMARKS), ("schedulers", plan.SCHEDULERS), ("parts", plan.PARTS)):

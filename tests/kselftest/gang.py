@@ -19,7 +19,7 @@ from tests.reference.records import WINDOW
 _CPUS: Final = os.cpu_count() or 1
 _SETTLE_S: Final = 1.0
 _SECONDS: Final = ktap.at_length(6.0, 3.0)
-_OFF: Final = 0.05  # of a CPU: turns of the windows, which nobody has, and what this test needs
+_OFF: Final = 0.1  # of a CPU: one virtual CPU may stand still in its window while another goes on
 _PERIOD_MS: Final = 80
 _MNO: Final = 2
 
@@ -54,7 +54,7 @@ def _have(what: str, got: list[float], fair: float) -> None:
 
 def part_of_each_cpu() -> None:
     """A job's task on each CPU, all forked on one, has L of it beside local tasks that compute, one or two a CPU."""
-    for share, crowd in ktap.cases(((0.5, 1), (0.25, 1), (0.5, 2)), 2):
+    for share, crowd in ktap.cases(((0.25, 1), (0.75, 2), (0.5, 1)), 2):
         with job("gang") as cgroup, loaded(share_l=share, gang="on", gang_ms=_PERIOD_MS):
             with _hogs(_CPUS * crowd) as local, _hogs(_CPUS, cgroup) as ranks:
                 got = _parts([*ranks, *local])

@@ -344,7 +344,7 @@ def test_what_leaves_in_a_window(tmp_path: Path) -> None:
     assert any(one["overtaken"] for one in _in_windows(objects))
 
 
-_WRONG = ({"jobs_window": True}, {"jobs_window": False}, {"overtaken": []}, {"overtaken": [1]})
+_WRONG: tuple[Object, ...] = ({"jobs_window": True}, {"jobs_window": False}, {"overtaken": []}, {"overtaken": [1]})
 
 
 @pytest.mark.parametrize("wrong", _WRONG)
