@@ -170,28 +170,6 @@ static __always_inline void pass(u32 tid, s32 cpu)
 	bpf_task_release(p);
 }
 
-/* Take the first of the queue of @from that goes first to the CPU @cpu. */
-__noinline int take_first(s32 from, s32 cpu)
-{
-	const struct knobs *k = knobs_of(rq_of(cpu));
-	u32 tid = find_first(from, cpu), looked = 0;
-	struct task_struct *q;
-
-	if (!tid)
-		return 0;
-	if (from == cpu)
-		pass(tid, cpu);
-	bpf_for_each(scx_dsq, q, from, 0) {
-		if (++looked > GANG_LOOKS)
-			break;
-		if (q->pid != tid || !scx_bpf_dsq_move(&___it, q, SCX_DSQ_LOCAL, 0))
-			continue;
-		stats_of(cpu, k->rule)[from == cpu ? STAT_GANG : STAT_STEAL]++;
-		return 1;
-	}
-	return 0;
-}
-
 /* How many of the queue of @cpu go first in the window @now, among those that are asked? */
 __noinline int nr_first(s32 cpu, u32 now)
 {
@@ -208,6 +186,37 @@ __noinline int nr_first(s32 cpu, u32 now)
 		found += qctx && goes_first(q, qctx, k, now);
 	}
 	return found;
+}
+
+/*
+ * Take the first of the queue of @from that goes first to the CPU @cpu. Tasks of jobs that share a CPU in their window,
+ * with the one that leaves it or with others that wait, change at each tick: one may spin for another.
+ */
+__noinline int take_first(s32 from, s32 cpu, bool shared)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
+	u32 tid = find_first(from, cpu), looked = 0;
+	struct task_struct *q;
+
+	if (!tid)
+		return 0;
+	shared = is_jobs(rq->window) && (shared || nr_first(cpu, rq->window) > 1);
+	if (from == cpu)
+		pass(tid, cpu);
+	bpf_for_each(scx_dsq, q, from, 0) {
+		if (++looked > GANG_LOOKS)
+			break;
+		if (q->pid != tid)
+			continue;
+		if (shared)
+			scx_bpf_dsq_move_set_slice(&___it, MIN_SLICE_NS);
+		if (!scx_bpf_dsq_move(&___it, q, SCX_DSQ_LOCAL, 0))
+			continue;
+		stats_of(cpu, k->rule)[from == cpu ? STAT_GANG : STAT_STEAL]++;
+		return 1;
+	}
+	return 0;
 }
 
 /* From the other CPU, of a few, on which most wait that go first, if they are more than @most. */
@@ -228,7 +237,7 @@ __noinline int take_first_elsewhere(s32 cpu, s32 most)
 		}
 	}
 	end_search(rq, looks);
-	return longest >= 0 && take_first(longest, cpu);
+	return longest >= 0 && take_first(longest, cpu, false);
 }
 
 /* @prev can go on: who goes first here? Returns whether a task was moved to the CPU, or @prev keeps it. */
@@ -244,7 +253,7 @@ __noinline int goes_on_by_window(struct task_struct *prev __arg_trusted, s32 cpu
 	first = goes_first(prev, tctx, k, rq->window) && rq->resume_tid != prev->pid;
 	if (!yields && cfg.nr_cpus > 1 && take_first_elsewhere(cpu, nr_first(cpu, rq->window)))
 		return 1;
-	if (take_first(cpu, cpu))
+	if (take_first(cpu, cpu, first && tctx->job))
 		return 1;
 	/* what one on credit, or passed too often, goes ahead with is over with its quantum */
 	if (!first || !!tctx->job != is_jobs(rq->window))
@@ -329,7 +338,7 @@ static __always_inline bool choose_by_window(struct task_struct *prev, s32 cpu, 
 		begin_windows();
 	if (prev)
 		return goes_on_by_window(prev, cpu, yields);
-	return take_first(cpu, cpu) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, 0));
+	return take_first(cpu, cpu, false) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, 0));
 }
 
 /* p came to the queue of @cpu. Goes it first? Then the task that runs gives way, here or elsewhere. */

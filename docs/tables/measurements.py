@@ -13,9 +13,11 @@ from tests.bench import plan
 from tests.bench.report import digest
 from tests.experiments import waiting
 
-__all__ = ["BENCH", "TABLES", "timed"]
+__all__ = ["BENCH", "SMP", "TABLES", "timed", "together"]
 
 BENCH: Final = Source("bench")
+SMP: Final = Source("smp-2")
+_TOGETHER: Final = (plan.BASELINE, "nice19", "weight20", "csm", "csm-no-gang", "csm-step")
 _SWITCHES: Final = ("pingpong-pipe", *(f"switch-{n}" for n in (2, 16, 128, 1024)))
 _HACKBENCH: Final = ("hackbench-sockets", "hackbench-sockets-job", "hackbench-pipes")
 _SOCKETS: Final = ("pingpong-unix", "pingpong-udp", "pingpong-tcp", "hackbench-sockets")
@@ -126,6 +128,36 @@ def _waiting(kept: Results) -> Grid:
     return Grid([waiting.HEADINGS[at] for at in shown], [[row[at] for at in shown] for row in rows])
 
 
+def together(kept: Results, bench: str, scheduler: str, part: str = "smp-2") -> dict[str, float]:
+    """What was measured of a job on several CPUs: value, low, high and late_p99 in ns; hogs: their part of the CPUs."""
+    found: dict[str, float] = digest(kept)["smp"][part][bench]["by"][scheduler]
+    return found
+
+
+def _spread(row: dict[str, float]) -> str:
+    """The time in ms, and the range of its repeats; > where most were cut at a limit."""
+    if "low" not in row:
+        return plain(row["value"] / 1e6, 2)
+    cut = "> " if 2 * row["cut"] > row["runs"] else ""
+    return f"{cut}{plain(row['value'] / 1e6, 0)} ({plain(row['low'] / 1e6, 0)} to {plain(row['high'] / 1e6, 0)})"
+
+
+def _together(kept: Results) -> Grid:
+    table = digest(kept)["smp"]["smp-2"]
+    shown = [bench for bench in table if not bench.startswith(("pingpong", "hackbench"))]
+    rows = [[_title(bench), *(_spread(table[bench]["by"][one]) for one in _TOGETHER)] for bench in shown]
+    return Grid(["ms (range)", *(plan.SCHEDULERS[one].title for one in _TOGETHER)], rows)
+
+
+def _beside(kept: Results) -> Grid:
+    table = digest(kept)["smp"]["smp-2"]
+    shown = [bench for bench in table if "late_p99" in table[bench]["by"][plan.BASELINE]]
+    told = {bench: [table[bench]["by"][one] for one in _TOGETHER] for bench in shown}
+    rows = [[_title(bench), *(f"{plain(row['late_p99'] / 1e6, 2)}, {row['hogs']:.0%}" for row in each)]
+            for bench, each in told.items()]  # fmt: skip
+    return Grid(["late at p99, ms, and the hogs' part", *(plan.SCHEDULERS[one].title for one in _TOGETHER)], rows)
+
+
 TABLES: Final = (
     Table("switch-cost", (BENCH,), _switches),
     Table("longest-calls", (BENCH,), _longest),
@@ -140,4 +172,6 @@ TABLES: Final = (
     Table("contract-cost", (BENCH,), _contracts),
     Table("bursts", (BENCH, Source("noted", (), {"table": ["bursts-200-ms"]})), _bursts),
     noted("netmon", digits=2),
+    Table("several-cpus", (SMP,), _together),
+    Table("beside-several-cpus", (SMP,), _beside),
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 from ctl.demo import report as demo
 from ctl.demo.results import Results
-from docs.tables.measurements import BENCH, timed
+from docs.tables.measurements import BENCH, SMP, timed, together
 from docs.tables.table import Grid, Source, Table, best, by_config, plain
 from tests.experiments import ccs_claims, waiting
 
@@ -56,6 +56,10 @@ def _bench(kept: Results, bench: str) -> Value:
     return lambda config: plain(timed(kept, bench, config)["value"], 0)
 
 
+def _together(kept: Results, bench: str, key: str, digits: int) -> Value:
+    return lambda config: plain(together(kept, bench, config)[key] / 1e6, digits)
+
+
 def _cluster(kept: Results, key: str, digits: int) -> Value:
     runs = ccs_claims.Results(kept.runs)
     return lambda config: plain(runs.value(_CLUSTER, config, key), digits)
@@ -71,9 +75,14 @@ def _loopback(kept: Results) -> list[str]:
     return [says, *best([plain(1, 2), "", f"{min(job):.2f} to {max(job):.2f}"]), "all"]
 
 
-def _grid(waited: Results, two: Results, crowded: Results, cluster: Results, bench: Results) -> Grid:
+def _grid(waited: Results, two: Results, cluster: Results, bench: Results, smp: Results) -> Grid:
     one, both, mpi = ("eevdf",), "two nodes", "csm+spin_ms=2"
     return Grid(_HEADINGS, [
+        _Line("2 CPUs, a hog on each: a job's threads at 1,000 barriers (sched_yield), ms", "csm", "csm", one)
+        .row(_together(smp, "barriers-yield-hogs", "value", 0)),
+        _Line("the same, by futex, ms", "csm", "csm", one).row(_together(smp, "barriers-futex-hogs", "value", 0)),
+        _Line("p99 delay of a local task that sleeps, ms", "csm", "csm", one)
+        .row(_together(smp, "barriers-yield-hogs", "late_p99", 1)),
         _Line("CPU time of an MPI rank that waits 3 s beside a busy local task, s", mpi, "csm", one)
         .row(_waited(waited, both, "CPU in the wait, s")),
         _Line("the local task's part of the CPU meanwhile", mpi, "csm", one, max)
@@ -84,7 +93,6 @@ def _grid(waited: Results, two: Results, crowded: Results, cluster: Results, ben
         .row(_demo(two, "last_completion", 1)),
         _Line("the same: mean completion, s", "fit", "fit").row(_demo(two, "mean_completion", 1)),
         _Line("the same: p99 response of the local task, ms", "fit", "fit").row(_demo(two, "local.p99", None)),
-        _Line("three jobs, one fits: mean completion, s", "fit", "fit").row(_demo(crowded, "mean_completion", 0)),
         _Line("jobs of two nodes, memory too small: mean completion, s", "fit", "fit")
         .row(_cluster(cluster, "completion", 0)),
         _Line("the same, users slowed, times", "fit", "fit").row(_cluster(cluster, "slowdown", 1)),
@@ -93,7 +101,6 @@ def _grid(waited: Results, two: Results, crowded: Results, cluster: Results, ben
         .row(_bench(bench, "switch-16")),
         _Line("while a job sleeps, ns", "csm", "csm", one).row(_bench(bench, "switch-16-beside")),
         _Line("the same, among 128, ns", "csm", "csm", one).row(_bench(bench, "switch-128-beside")),
-        _Line("16 with `contract=class`, ns", "csm-class", "csm", one).row(_bench(bench, "switch-16-beside")),
         _Line("two jobs in too little memory: mean completion, s", "csm", "csm")
         .row(_demo(two, "mean_completion", 1)),
         _Line("the same: p99 response of the local task, ms, a user present", "ccs+local_user=on", "ccs")
@@ -110,9 +117,9 @@ TABLES: Final = (
         (
             Source("waiting", ("library", "place", "hog", "config"), {"library": ["mpich"], "hog": [True]}),
             Source("demo", ("config",)),
-            Source("demo-crowded", ("config",)),
             Source("fit", ("config",), _SHOWN, "means"),
             BENCH,
+            SMP,
         ),
         _grid,
         brief=True,
