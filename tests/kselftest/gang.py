@@ -18,7 +18,7 @@ from tests.reference.records import WINDOW
 
 _CPUS: Final = os.cpu_count() or 1
 _SETTLE_S: Final = 1.0
-_SECONDS: Final = ktap.at_length(6.0, 3.0)
+_SECONDS: Final = ktap.at_length(6.0, 2.0)
 _OFF: Final = 0.1  # of a CPU: one virtual CPU may stand still in its window while another goes on
 _PERIOD_MS: Final = 80
 _MNO: Final = 2
