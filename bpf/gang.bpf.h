@@ -47,13 +47,6 @@ struct {
 	__type(value, struct window_timer);
 } window_timers SEC(".maps");
 
-/* Are there windows? Not where jobs always go first, nor beside epochs, which divide the CPU in their own way. */
-static __always_inline bool has_gangs(const struct knobs *k)
-{
-	return nr_parallel && !cfg.partial && !k->epochs && k->gang != GANG_OFF &&
-	       (cfg.nr_cpus > 1 || k->gang == GANG_ON) && !rule_has(k->rule, R_BY_CLASS);
-}
-
 /* A task of a job leaves the CPU or yields: has it worked since it yielded last, or only looked for a message? */
 static __always_inline void note_work(struct task_ctx *tctx, u64 exec)
 {

@@ -4,6 +4,7 @@
 #define TASK_BPF_H
 
 #include "maps.bpf.h"
+#include "insert_rq.h"
 
 struct task_ctx {
 	u64	job;		/* cgroup id of its job, 0 for a local task */
@@ -69,10 +70,20 @@ static __always_inline bool any_parallel(const struct knobs *k)
 	return nr_parallel || k->classify == CLASSIFY_MES;
 }
 
+/*
+ * Is the CPUs' time divided into windows of jobs and of local tasks (gang.bpf.h)? Not where jobs
+ * always go first. Epochs divide it in their own way: the two exclude each other.
+ */
+static __always_inline bool has_gangs(const struct knobs *k)
+{
+	return nr_parallel && !cfg.partial && !rule_has(k->rule, R_BY_CLASS) &&
+	       (k->gang == GANG_ON || (k->gang == GANG_AUTO && cfg.nr_cpus > 1 && !k->epochs));
+}
+
 /* Has each task one quantum in an epoch? With no job, nothing competes with local tasks. */
 static __always_inline bool has_epochs(const struct knobs *k)
 {
-	return k->epochs && any_parallel(k);
+	return k->epochs && any_parallel(k) && !has_gangs(k);
 }
 
 /* Does p run though its quantum is used? Without epochs no quantum is: what the last ones left says nothing. */
