@@ -78,9 +78,9 @@ def _loopback(kept: Results) -> list[str]:
 def _grid(waited: Results, two: Results, cluster: Results, bench: Results, smp: Results) -> Grid:
     one, both, mpi = ("eevdf",), "two nodes", "csm+spin_ms=2"
     return Grid(_HEADINGS, [
-        _Line("2 CPUs, a hog on each: a job's threads at 1,000 barriers (sched_yield), ms", "csm", "csm", one)
+        _Line("a hog on each of 2 CPUs: threads at 1,000 barriers, sched_yield, ms", "csm", "csm", one)
         .row(_together(smp, "barriers-yield-hogs", "value", 0)),
-        _Line("the same, by futex, ms", "csm", "csm", one).row(_together(smp, "barriers-futex-hogs", "value", 0)),
+        _Line("by futex, ms", "csm", "csm", one).row(_together(smp, "barriers-futex-hogs", "value", 0)),
         _Line("p99 delay of a local task that sleeps, ms", "csm", "csm", one)
         .row(_together(smp, "barriers-yield-hogs", "late_p99", 1)),
         _Line("CPU time of an MPI rank that waits 3 s beside a busy local task, s", mpi, "csm", one)
@@ -95,11 +95,9 @@ def _grid(waited: Results, two: Results, cluster: Results, bench: Results, smp: 
         _Line("the same: p99 response of the local task, ms", "fit", "fit").row(_demo(two, "local.p99", None)),
         _Line("jobs of two nodes, memory too small: mean completion, s", "fit", "fit")
         .row(_cluster(cluster, "completion", 0)),
-        _Line("the same, users slowed, times", "fit", "fit").row(_cluster(cluster, "slowdown", 1)),
         _Line("the same, p99 of system calls, ms", "fit", "fit").row(_cluster(cluster, "p99_ms", 1)),
-        _Line("cost of a switch among 16 local tasks, no job on the node, ns", "csm", "csm", one)
-        .row(_bench(bench, "switch-16")),
-        _Line("while a job sleeps, ns", "csm", "csm", one).row(_bench(bench, "switch-16-beside")),
+        _Line("cost of a switch among 16 local tasks while a job sleeps, ns", "csm", "csm", one)
+        .row(_bench(bench, "switch-16-beside")),
         _Line("the same, among 128, ns", "csm", "csm", one).row(_bench(bench, "switch-128-beside")),
         _Line("two jobs in too little memory: mean completion, s", "csm", "csm")
         .row(_demo(two, "mean_completion", 1)),
