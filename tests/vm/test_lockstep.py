@@ -87,7 +87,8 @@ def test_another_seed_and_another_quantum_are_another_run() -> None:
 
 
 def test_packets_are_late_and_lost() -> None:
-    script = "ping -c 5 -i 0.5 node2 | tail -1; tc qdisc show | grep -o 'loss .*%'; ping -c 400 -i 0.3 -q node2"
+    # the first packets wait for the address, whose own packets may be lost
+    script = "ping -c 5 -i 0.5 node2 >/dev/null; tc qdisc show | grep -o 'loss .*%'; ping -c 400 -i 0.3 -q node2"
     said = cluster(script, "--delay", "100", "--loss", "10").stdout.decode()
     assert "loss 10%" in said
     trip = re.search(r"min/avg/max/mdev = ([\d.]+)/", said)
@@ -95,7 +96,7 @@ def test_packets_are_late_and_lost() -> None:
     assert 200 <= float(trip.group(1)) < 200.5  # ms
     lost = re.search(r"400 packets transmitted, (\d+) received", said)
     assert lost is not None, said
-    assert 0.76 <= int(lost.group(1)) / 400 <= 0.86  # each way loses a tenth
+    assert 0.73 <= int(lost.group(1)) / 400 <= 0.89  # each way loses a tenth; four standard deviations
 
 
 def test_node_is_cut_off_killed_and_brought_back_in_lockstep() -> None:
