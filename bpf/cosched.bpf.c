@@ -78,13 +78,13 @@
  */
 #include "balance.bpf.h"
 #include "class.bpf.h"
-#include "gang.bpf.h"
 #include "insert.bpf.h"
 #include "joins.bpf.h"
 #include "message.bpf.h"
 #include "quiet.bpf.h"
 #include "slurm.bpf.h"
 #include "waiting.bpf.h"
+#include "window.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The windows of gangs (gang.bpf.h): the clock that turns them, and what enqueue and
+ * dispatch ask.
+ */
+#ifndef WINDOW_BPF_H
+#define WINDOW_BPF_H
+
+#include "gang.bpf.h"
+
+#define MES_ONE		(1U << MES_SHIFT)
+#define GANG_EDGE	(100 * 1000ULL)	/* ns: a timer may come so much too early */
+#define GANG_LEAST	(MES_ONE / 16)	/* of a period, for jobs and for local tasks */
+
+struct window_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_timer);
+} window_timers SEC(".maps");
+
+static int turn_window(void *map, u32 *key, struct window_timer *t);
+
+static __always_inline u64 jobs_part(const struct knobs *k)
+{
+	u64 part = k->share_l;
+
+	part = part < GANG_LEAST ? GANG_LEAST : part > MES_ONE - GANG_LEAST ? MES_ONE - GANG_LEAST : part;
+	return k->gang_ns * part >> MES_SHIFT;
+}
+
+/* Set the window by the clock, and the timer to its end. TAI: nodes whose clocks agree turn together. */
+static __always_inline void set_window(struct window_timer *t, const struct knobs *k)
+{
+	u64 period = k->gang_ns, part = jobs_part(k), at;
+
+	if (!period)
+		period = NSEC_PER_MSEC;
+	at = (bpf_ktime_get_tai_ns() + GANG_EDGE) % period;
+	window.now += is_jobs(window.now) == (at < part) ? 2 : 1;
+	if (bpf_timer_start(&t->timer, (at < part ? part : period) - at + GANG_EDGE, 0))
+		window.timed = 0;	/* the next dispatch tries again */
+}
+
+/* Begin the windows: the first task of a job has come. */
+__noinline int begin_windows(void)
+{
+	const struct knobs *k = knobs_now();
+	u32 key = 0;
+	struct window_timer *t = bpf_map_lookup_elem(&window_timers, &key);
+
+	if (!t || __sync_lock_test_and_set(&window.timed, 1))
+		return 0;
+	/* -EBUSY, as ever after the first time, is as good */
+	bpf_timer_init(&t->timer, &window_timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&t->timer, turn_window);
+	set_window(t, k);
+	return 0;
+}
+
+static __always_inline bool choose_by_window(struct task_struct *prev, s32 cpu, bool yields)
+{
+	if (!window.timed)
+		begin_windows();
+	if (prev)
+		return goes_on_by_window(prev, cpu, yields);
+	return take_first(cpu, cpu, false) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, 0));
+}
+
+/* p came to the queue of @cpu. Goes it first? Then the task that runs gives way, here or elsewhere. */
+__noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull, s32 cpu)
+{
+	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
+	struct task_struct *curr, *head;
+	struct task_ctx *cctx;
+	u64 limit;
+
+	if (!goes_first(p, tctx, k, rq->window) || rq->resume_tid)
+		return 0;
+	curr = gives_way(cpu, k, rq->window);
+	if (!curr) {
+		if (cfg.nr_cpus > 1)
+			call_another(p, cpu);
+		return 0;
+	}
+	head = scx_bpf_dsq_peek(cpu);
+	limit = head ? head->scx.dsq_vtime : rq->tail_key + 2 * spacing();
+	cctx = ctx_of(curr);
+	if (cctx && cctx->passed_in != rq->window) {
+		cctx->passed_in = rq->window;
+		charge(cctx, tctx->job, stats_of(cpu, k->rule));
+	}
+	displace(curr, rq, limit - spacing(), limit);
+	if (!stays_as_waker(p, rq, cpu, k))
+		interrupt(cpu);
+	return 0;
+}
+
+/* The window has turned: CPUs whose task does not go first, and for which one waits that does, choose anew. */
+static int turn_window(void *map, u32 *key, struct window_timer *t)
+{
+	const struct knobs *k = knobs_now();
+	s32 surplus = 0, cpu, n = cfg.nr_cpus, here;
+	u32 now;
+
+	if (!has_gangs(k)) {
+		window.timed = 0;
+		return 0;
+	}
+	set_window(t, k);
+	now = window.now;
+	bpf_for(cpu, 0, n) {
+		here = rq_of(cpu)->ordered ? nr_first(cpu, now) : 0;
+		surplus += here;
+		if (here && gives_way(cpu, k, now)) {
+			interrupt(cpu);
+			surplus--;
+		}
+	}
+	bpf_for(cpu, 0, n) {
+		if (surplus <= 0)
+			break;
+		here = rq_of(cpu)->ordered ? nr_first(cpu, now) : 0;
+		if (here || !gives_way(cpu, k, now))
+			continue;
+		if (!rq_of(cpu)->ordered)
+			leave_quiet(cpu);
+		interrupt(cpu);
+		surplus--;
+	}
+	return 0;
+}
+
+#endif /* WINDOW_BPF_H */
