@@ -321,10 +321,10 @@ bool SCX_OP(cosched_yield, struct task_struct *from, struct task_struct *to)
 		return false;
 	tctx = seen_waiting(from, k);
 	o = tctx ? bpf_map_lookup_elem(&obs, &tid) : NULL;
-	exec = tctx ? exec_now(from) : 0;
 	if (tctx && tctx->job && has_gangs(k))
-		note_work(tctx, exec);
+		note_work(tctx, exec_now(from));
 	if (tctx && o && o->socks && nr_waiting(cpu) && !(has_gangs(k) && waits_for_sibling(tctx, o))) {
+		exec = exec_now(from);
 		if (!is_still(tctx, o, exec, k) || ++tctx->yields < YIELDS) {
 			tctx->waiting = 0;
 			return false;

@@ -177,6 +177,7 @@ __noinline int take_first(s32 from, s32 cpu, bool shared)
 	const struct knobs *k = knobs_of(rq);
 	u32 tid = find_first(from, cpu), looked = 0;
 	struct task_struct *q;
+	struct task_ctx *qctx;
 
 	if (!tid)
 		return 0;
@@ -188,7 +189,8 @@ __noinline int take_first(s32 from, s32 cpu, bool shared)
 			break;
 		if (q->pid != tid)
 			continue;
-		if (shared)
+		qctx = ctx_of(q);
+		if (shared && qctx && qctx->job)	/* a local one, on credit, has its whole turn */
 			scx_bpf_dsq_move_set_slice(&___it, MIN_SLICE_NS);
 		if (!scx_bpf_dsq_move(&___it, q, SCX_DSQ_LOCAL, 0))
 			continue;
@@ -255,8 +257,8 @@ static __always_inline struct task_struct *gives_way(s32 cpu, const struct knobs
 /* Another CPU shall take a task from here: one of a few, on which nobody runs that goes first. */
 __noinline int call_another(struct task_struct *p __arg_trusted, s32 cpu)
 {
-	const struct knobs *k = knobs_now();
 	struct rq_ctx *rq = rq_of(cpu);
+	const struct knobs *k = knobs_of(rq);
 	u32 i, looks = nr_looks(BALANCE_LOOKS);
 	s32 other;
 

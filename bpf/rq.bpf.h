@@ -96,6 +96,7 @@ struct rq_ctx {
 #define EXPIRED(cpu)	(MAX_CPUS + (cpu))
 
 static struct rq_ctx rqs[MAX_CPUS];
+
 /*
  * The window of gangs, by number; of jobs if the number is odd, else of local tasks. On a
  * cache line of its own: all CPUs read it.
@@ -103,7 +104,7 @@ static struct rq_ctx rqs[MAX_CPUS];
 static struct {
 	u32	now;
 	u32	timed;	/* the timer turns it */
-} window __attribute__((aligned(64)));
+} __attribute__((aligned(64))) window;
 
 static __always_inline bool is_jobs(u32 window)
 {

@@ -38,15 +38,13 @@ static __always_inline void set_window(struct window_timer *t, const struct knob
 {
 	u64 period = k->gang_ns, part = jobs_part(k), at;
 
-	if (!period)
-		period = NSEC_PER_MSEC;
 	at = (bpf_ktime_get_tai_ns() + GANG_EDGE) % period;
 	window.now += is_jobs(window.now) == (at < part) ? 2 : 1;
 	if (bpf_timer_start(&t->timer, (at < part ? part : period) - at + GANG_EDGE, 0))
 		window.timed = 0;	/* the next dispatch tries again */
 }
 
-/* Begin the windows: the first task of a job has come. */
+/* Begin the windows: a job has come to the node, or the timer could not be started the last time. */
 __noinline int begin_windows(void)
 {
 	const struct knobs *k = knobs_now();

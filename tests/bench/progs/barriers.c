@@ -96,22 +96,11 @@ static void *compute_and_meet(void *barrier)
 	return NULL;
 }
 
-static pid_t start(void)
-{
-	pid_t child = fork();
-
-	if (child < 0)
-		DIE("fork");
-	if (child == 0)
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return child;
-}
-
 static pid_t start_job(const char *procs)
 {
 	struct barrier barrier = { .threads = asked.threads, .checks = asked.checks };
 	pthread_t threads[asked.threads];
-	pid_t child = start();
+	pid_t child = start_child();
 
 	if (child)
 		return child;
@@ -127,7 +116,7 @@ static pid_t start_job(const char *procs)
 static pid_t start_sleeper(void)
 {
 	long turns = turns_in(compute, WORK_US * 1000LL, 10000);
-	pid_t child = start();
+	pid_t child = start_child();
 
 	while (!child) {
 		int noting = board->noting;

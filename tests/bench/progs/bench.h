@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,6 +95,18 @@ static inline void *shared(size_t size)
 		DIE("mmap");
 	memset(at, 0, size);
 	return at;
+}
+
+/* Fork a child that ends with its parent. */
+static inline pid_t start_child(void)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		DIE("fork");
+	if (child == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return child;
 }
 
 #define CLASS_EXT	7	/* linux/sched.h, SCHED_EXT */

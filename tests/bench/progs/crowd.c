@@ -33,17 +33,6 @@ static void udp_pair(int fds[2])
 		DIE("connect");
 }
 
-static pid_t start(void)
-{
-	pid_t child = fork();
-
-	if (child < 0)
-		DIE("fork");
-	if (child == 0)
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return child;
-}
-
 int main(int argc, char **argv)
 {
 	long long begin, end, before, after;
@@ -64,11 +53,11 @@ int main(int argc, char **argv)
 	join(argv[3]);
 	udp_pair(fds);
 	for (long i = 0; i < n; i++) {
-		children[i] = start();
+		children[i] = start_child();
 		while (!children[i])
 			sched_yield();
 	}
-	children[n] = start();
+	children[n] = start_child();
 	while (!children[n])
 		if (read(fds[1], &byte, 1) != 1 || write(fds[1], &byte, 1) != 1)
 			_exit(1);
