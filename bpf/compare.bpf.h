@@ -115,8 +115,7 @@ static __always_inline void fill_env(struct insert_env *env, const struct knobs 
 {
 	env->rule = k->rule;
 	env->cause = cause;
-	env->overloaded = k->overload == OVERLOAD_ON ||
-			  (k->overload == OVERLOAD_AUTO && k->overloaded);
+	env->overloaded = is_overloaded(k);
 	env->mnol = k->mnol;
 	env->mnod = k->mnod;
 	env->share_ns = k->share_ns;

@@ -389,7 +389,7 @@ void SCX_OP(cosched_cgroup_exit, struct cgroup *cgrp)
 	bpf_map_delete_elem(&jobs, &id);
 	bpf_map_delete_elem(&job_states, &id);
 	bpf_map_delete_elem(&job_places, &id);
-	bpf_map_delete_elem(&job_works, &id);
+	bpf_map_delete_elem(&jobs_here, &id);
 }
 
 /* Hotplug: the kernel empties the queue of a CPU that goes. */

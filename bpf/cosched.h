@@ -104,6 +104,7 @@ enum job_state {
 #define TASK_WAITING	4	/* polls for a message that does not come */
 #define TASK_STARVED	8	/* RULE_PRIO, RULE_ORDER: has been queued for too long to be passed */
 #define TASK_PASSED	16	/* was passed in this window: it has been charged for it */
+#define TASK_TURN	32	/* its job has this turn of the windows */
 #define TASK_PLACE_SHIFT 8	/* RULE_ORDER: the place of its job in the queue of jobs, 0: first */
 #define PLACES		256	/* the last is that of jobs without a place */
 
@@ -247,7 +248,8 @@ struct trace_task {
 #define DEC_RUNNING	8	/* .running holds a task of ours */
 #define DEC_OVERLOADED	16
 #define DEC_GAP		32	/* no key was left where it belongs: it may be further back than the rule says */
-#define DEC_JOBS	64	/* CAUSE_WINDOW: the window was the jobs' */
+#define DEC_JOBS	64	/* CAUSE_WINDOW: the window was the jobs', */
+#define DEC_TURN	128	/* and one of several jobs had the turn */
 
 /* One insertion, in the ring buffer "decisions". Only nr entries of queue are sent. */
 struct decision {

@@ -21,6 +21,9 @@
  * credit, so that whoever is at the keyboard waits for no window, and those that were
  * passed MNO times. To be passed in a window is to be overtaken once.
  *
+ * Several jobs take turns, a period each, as in Ousterhout's matrix (1982): where the
+ * tasks of one leave a CPU free, the others fill it (turn.bpf.h).
+ *
  * The papers' nodes have one CPU each, so this is ours.
  */
 #ifndef GANG_BPF_H
@@ -36,15 +39,12 @@
 /* A task of a job leaves the CPU or yields: has it worked since it yielded last, or only looked for a message? */
 static __always_inline void note_work(struct task_ctx *tctx, u64 exec)
 {
-	u64 *worked, now;
+	struct job_here *here;
 
 	if (exec - tctx->yielded > POLL_PAUSE) {
-		now = scx_bpf_now();
-		worked = bpf_map_lookup_elem(&job_works, &tctx->job);
-		if (worked)
-			*worked = now;
-		else
-			bpf_map_update_elem(&job_works, &tctx->job, &now, BPF_ANY);
+		here = bpf_map_lookup_elem(&jobs_here, &tctx->job);
+		if (here)
+			here->worked = scx_bpf_now();
 	}
 	tctx->yielded = exec;
 }
@@ -56,12 +56,12 @@ static __always_inline void note_work(struct task_ctx *tctx, u64 exec)
  */
 static __always_inline bool waits_for_sibling(const struct task_ctx *tctx, const struct obs *o)
 {
-	u64 *worked;
+	struct job_here *here;
 
 	if (o->moved < FAR_MESSAGES)
 		return true;
-	worked = bpf_map_lookup_elem(&job_works, &tctx->job);
-	return worked && scx_bpf_now() - *worked < WORKED_LATELY;
+	here = bpf_map_lookup_elem(&jobs_here, &tctx->job);
+	return here && scx_bpf_now() - here->worked < WORKED_LATELY;
 }
 
 /* Has the task unused sleeper credit on which it was queued? */
@@ -76,13 +76,33 @@ static __always_inline bool is_protected(const struct task_ctx *tctx, const stru
 	return tctx->de_epoch == job_epoch && tctx->de >= (tctx->job ? k->mnod : k->mnol) && tctx->passed_in != now;
 }
 
-/* Does the task go first in the window @now? */
-static __always_inline bool goes_first(const struct task_struct *p, const struct task_ctx *tctx, const struct knobs *k,
-				       u32 now)
-{
-	bool own = tctx->job ? is_jobs(now) && !has_given_up(p, tctx) : !is_jobs(now) || is_on_credit(p, tctx);
+/* Who goes first in a window? */
+enum window_rank {
+	RANK_LAST,	/* it is another's */
+	RANK_FILL,	/* it fills what the first leave free: where jobs take turns */
+	RANK_FIRST,
+};
 
-	return own || is_protected(tctx, k, now);
+/* Of a task, in the window @now and the turn of the job @turn. */
+static __always_inline u32 rank_of(const struct task_struct *p, const struct task_ctx *tctx, const struct knobs *k,
+				   u32 now, u64 turn)
+{
+	bool jobs = is_jobs(now);
+
+	if (is_protected(tctx, k, now))
+		return RANK_FIRST;
+	if (!tctx->job)
+		return !jobs || is_on_credit(p, tctx) ? RANK_FIRST : RANK_LAST;
+	if (has_given_up(p, tctx))
+		return RANK_LAST;
+	if (!turn)
+		return jobs ? RANK_FIRST : RANK_LAST;
+	return (jobs ? RANK_FILL : RANK_LAST) + has_turn(tctx, turn);
+}
+
+static __always_inline u32 rank_here(const struct task_struct *p, const struct task_ctx *tctx, const struct rq_ctx *rq)
+{
+	return rank_of(p, tctx, knobs_of(rq), rq->window, rq->turn);
 }
 
 static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
@@ -90,11 +110,10 @@ static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
 	return p->nr_cpus_allowed > 1 && !p->migration_disabled && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The first of the queue of @cpu that goes first, of tasks that may run on @on: its tid, 0: there is none. */
-__noinline u32 find_first(s32 cpu, s32 on)
+/* The first of the queue of @cpu of the highest rank, @least or more, of tasks that may run on @on: its tid, or 0. */
+__noinline u32 find_first(s32 cpu, s32 on, u32 least)
 {
-	const struct knobs *k = knobs_of(rq_of(on));
-	u32 now = rq_of(on)->window, looked = 0;
+	u32 looked = 0, rank, found = 0;
 	struct task_struct *q;
 	struct task_ctx *qctx;
 
@@ -102,10 +121,17 @@ __noinline u32 find_first(s32 cpu, s32 on)
 		if (++looked > GANG_LOOKS)
 			break;
 		qctx = ctx_of(q);
-		if (qctx && goes_first(q, qctx, k, now) && (cpu == on || may_run_on(q, on)))
-			return q->pid;
+		if (!qctx || (cpu != on && !may_run_on(q, on)))
+			continue;
+		rank = rank_here(q, qctx, rq_of(on));
+		if (rank >= least) {
+			found = q->pid;
+			least = rank + 1;
+		}
+		if (rank == RANK_FIRST)
+			break;
 	}
-	return 0;
+	return found;
 }
 
 /* Those of the queue of @cpu that are ahead of the task @tid of the job @job are passed: once in a window each. */
@@ -149,8 +175,8 @@ static __always_inline void pass(u32 tid, s32 cpu)
 	bpf_task_release(p);
 }
 
-/* How many of the queue of @cpu go first in the window @now, among those that are asked? */
-__noinline int nr_first(s32 cpu, u32 now)
+/* How many of the queue of @cpu are of the rank @least or more, among those that are asked? */
+__noinline int nr_first(s32 cpu, u32 now, u64 turn, u32 least)
 {
 	const struct knobs *k = knobs_now();
 	struct task_struct *q;
@@ -162,26 +188,31 @@ __noinline int nr_first(s32 cpu, u32 now)
 		if (++looked > GANG_LOOKS)
 			break;
 		qctx = ctx_of(q);
-		found += qctx && goes_first(q, qctx, k, now);
+		found += qctx && rank_of(q, qctx, k, now, turn) >= least;
 	}
 	return found;
 }
 
+static __always_inline int nr_here(s32 cpu, const struct rq_ctx *rq, u32 least)
+{
+	return nr_first(cpu, rq->window, rq->turn, least);
+}
+
 /*
- * Take the first of the queue of @from that goes first to the CPU @cpu. Tasks of jobs that share a CPU in their window,
+ * Take the first of the queue of @from of the rank @least or more to the CPU @cpu. Tasks of jobs that share a CPU in their window,
  * with the one that leaves it or with others that wait, change at each tick: one may spin for another.
  */
-__noinline int take_first(s32 from, s32 cpu, bool shared)
+__noinline int take_first(s32 from, s32 cpu, u32 least, bool shared)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
-	u32 tid = find_first(from, cpu), looked = 0;
+	u32 tid = find_first(from, cpu, least), looked = 0;
 	struct task_struct *q;
 	struct task_ctx *qctx;
 
 	if (!tid)
 		return 0;
-	shared = is_jobs(rq->window) && (shared || nr_first(cpu, rq->window) > 1);
+	shared = (is_jobs(rq->window) || rq->turn) && (shared || nr_here(cpu, rq, least) > 1);
 	if (from == cpu)
 		pass(tid, cpu);
 	bpf_for_each(scx_dsq, q, from, 0) {
@@ -200,8 +231,8 @@ __noinline int take_first(s32 from, s32 cpu, bool shared)
 	return 0;
 }
 
-/* From the other CPU, of a few, on which most wait that go first, if they are more than @most. */
-__noinline int take_first_elsewhere(s32 cpu, s32 most)
+/* From the other CPU, of a few, on which most wait that have the rank, if they are more than @most. */
+__noinline int take_first_elsewhere(s32 cpu, u32 least, s32 most)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	u32 i, looks = nr_looks(BALANCE_LOOKS);
@@ -211,51 +242,74 @@ __noinline int take_first_elsewhere(s32 cpu, s32 most)
 		other = neighbour(cpu, rq, i);
 		if (scx_bpf_dsq_nr_queued(other) <= most)
 			continue;
-		found = nr_first(other, rq->window);
+		found = nr_here(other, rq, least);
 		if (found > most) {
 			most = found;
 			longest = other;
 		}
 	}
 	end_search(rq, looks);
-	return longest >= 0 && take_first(longest, cpu, false);
+	return longest >= 0 && take_first(longest, cpu, least, false);
+}
+
+/* The rank that a task must have to take the CPU, where one of the rank @rank may keep it. */
+static __always_inline u32 rank_for(const struct rq_ctx *rq, u32 rank)
+{
+	return rank == RANK_LAST && rq->turn ? RANK_FILL : rank ?: RANK_FIRST;
+}
+
+/* Is it the window of tasks of its kind, or does it fill one? */
+static __always_inline bool is_own(const struct task_ctx *tctx, const struct rq_ctx *rq)
+{
+	return !!tctx->job == is_jobs(rq->window) || has_turn(tctx, rq->turn);
 }
 
 /* @prev can go on: who goes first here? Returns whether a task was moved to the CPU, or @prev keeps it. */
 __noinline int goes_on_by_window(struct task_struct *prev __arg_trusted, s32 cpu, bool yields)
 {
 	struct rq_ctx *rq = rq_of(cpu);
-	const struct knobs *k = knobs_of(rq);
 	struct task_ctx *tctx = ctx_of(prev);
-	bool first;
+	u32 rank;
 
 	if (!tctx)
 		return 0;
-	first = goes_first(prev, tctx, k, rq->window) && rq->resume_tid != prev->pid;
-	if (!yields && cfg.nr_cpus > 1 && take_first_elsewhere(cpu, nr_first(cpu, rq->window)))
+	rank = rq->resume_tid == prev->pid ? RANK_LAST : rank_here(prev, tctx, rq);
+	if (!yields && cfg.nr_cpus > 1 && take_first_elsewhere(cpu, RANK_FIRST, nr_here(cpu, rq, RANK_FIRST)))
 		return 1;
-	if (take_first(cpu, cpu, first && tctx->job))
+	if (take_first(cpu, cpu, rank_for(rq, rank), rank && tctx->job))
 		return 1;
 	/* what one on credit, or passed too often, goes ahead with is over with its quantum */
-	if (!first || !!tctx->job != is_jobs(rq->window))
+	if (!rank || !is_own(tctx, rq))
 		return 0;
 	if (tctx->in_order)
 		rq->streak = 0;
-	scx_bpf_task_set_slice(prev, slice_of(prev, k));
+	scx_bpf_task_set_slice(prev, slice_of(prev, knobs_of(rq)));
 	return 1;
 }
 
-/* The task that runs on @cpu, if it has to leave when one comes that goes first; else NULL. */
-static __always_inline struct task_struct *gives_way(s32 cpu, const struct knobs *k, u32 now)
+/* Nobody goes on. First come those whose window it is, from here or elsewhere. */
+__noinline int choose_first(s32 cpu)
+{
+	u32 least = RANK_FIRST, last = rank_for(rq_of(cpu), RANK_LAST);
+
+	if (take_first(cpu, cpu, least, false) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, least, 0)))
+		return 1;
+	if (last == least)
+		return 0;
+	return take_first(cpu, cpu, last, false) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, last, 0));
+}
+
+/* The task that runs on @cpu, if it has to leave when one of the rank @rank comes; else NULL. */
+static __always_inline struct task_struct *gives_way(s32 cpu, const struct knobs *k, u32 now, u64 turn, u32 rank)
 {
 	struct task_ctx *cctx;
 	struct task_struct *curr = running_on(cpu, &cctx);
 
-	return curr && !goes_first(curr, cctx, k, now) ? curr : NULL;
+	return curr && rank_of(curr, cctx, k, now, turn) < rank ? curr : NULL;
 }
 
-/* Another CPU shall take a task from here: one of a few, on which nobody runs that goes first. */
-__noinline int call_another(struct task_struct *p __arg_trusted, s32 cpu)
+/* Another CPU shall take a task from here: one of a few, on which a task of a lower rank runs. */
+__noinline int call_another(struct task_struct *p __arg_trusted, s32 cpu, u32 rank)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
@@ -264,7 +318,7 @@ __noinline int call_another(struct task_struct *p __arg_trusted, s32 cpu)
 
 	bpf_for(i, 0, looks) {
 		other = neighbour(cpu, rq, i);
-		if (!may_run_on(p, other) || !gives_way(other, k, rq->window))
+		if (!may_run_on(p, other) || !gives_way(other, k, rq->window, rq->turn, rank))
 			continue;
 		if (!rq_of(other)->ordered)
 			leave_quiet(other);

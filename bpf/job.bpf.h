@@ -60,6 +60,22 @@ static __always_inline u64 job_of(struct cgroup *cgrp)
 	return BPF_CORE_READ(job, kn, id);
 }
 
+/* A task of the job has come (@n 1) or goes (-1). */
+static __always_inline void count_task(u64 job, s64 n)
+{
+	struct job_here none = {}, *here;
+
+	if (!job)
+		return;
+	here = bpf_map_lookup_elem(&jobs_here, &job);
+	if (!here && n > 0) {
+		bpf_map_update_elem(&jobs_here, &job, &none, BPF_NOEXIST);
+		here = bpf_map_lookup_elem(&jobs_here, &job);
+	}
+	if (here)
+		__sync_fetch_and_add(&here->tasks, n);
+}
+
 static __always_inline void join_job(struct task_ctx *tctx, u64 job)
 {
 	if (!tctx->job && job) {
@@ -68,6 +84,8 @@ static __always_inline void join_job(struct task_ctx *tctx, u64 job)
 	}
 	if (tctx->job && !job)
 		__sync_fetch_and_sub(&nr_parallel, 1);
+	count_task(tctx->job, -1);
+	count_task(job, 1);
 	tctx->job = job;
 	tctx->credited = 0;
 	tctx->credit = 0;

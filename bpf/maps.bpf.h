@@ -34,13 +34,18 @@ struct {
 	__type(value, u32);
 } job_places SEC(".maps");
 
-/* When a task of a job was last seen to do more than look for a message. No entry: never. */
+struct job_here {
+	u64	worked;		/* when a task of it was last seen to do more than look for a message */
+	u64	tasks;		/* on this node */
+};
+
+/* What windows need to know of a job. No entry: it has no tasks here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u64);
-	__type(value, u64);
-} job_works SEC(".maps");
+	__type(value, struct job_here);
+} jobs_here SEC(".maps");
 
 static __always_inline const struct knobs *knobs_now(void)
 {

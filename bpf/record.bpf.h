@@ -53,6 +53,8 @@ static __noinline int record_queue(struct trace_task *out, u32 *nr, u32 *filled,
 		record_task(&out[i & (MAX_TRACE - 1)], q, qctx, k);
 		if (qctx->passed_in == rq_of(cpu)->window)
 			out[i & (MAX_TRACE - 1)].t.flags |= TASK_PASSED;
+		if (has_turn(qctx, rq_of(cpu)->turn))
+			out[i & (MAX_TRACE - 1)].t.flags |= TASK_TURN;
 	}
 	return 0;
 }
@@ -252,6 +254,8 @@ __noinline int record_window(struct task_struct *p __arg_trusted, s32 cpu)
 	rec->position = rec->from;
 	if (is_jobs(rq->window))
 		rec->flags |= DEC_JOBS;
+	if (rq->turn)
+		rec->flags |= DEC_TURN;
 	fill_env(&env, k, CAUSE_WINDOW);
 	record_env(rec, &env, k);
 	record_task(&rec->task, p, tctx, k);

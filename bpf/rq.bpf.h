@@ -72,7 +72,8 @@ struct rq_ctx {
 	u32	steal_at;	/* how many CPUs further on the next search for a task begins */
 	u32	inactive;	/* the CPU goes offline, is, or comes */
 	u32	yielded;	/* tid of the task that yields */
-	u32	window;		/* for the decision under way */
+	u32	window;		/* for the decision under way, */
+	u64	turn;		/* and the job that has the turn */
 	u64	behind_key;	/* behind_tid may not pass the tail that has this key */
 	u32	behind_tid;
 	u64	order_until;	/* jiffies; no quiet mode before: see stay_in_order() */
@@ -104,6 +105,7 @@ static struct rq_ctx rqs[MAX_CPUS];
 static struct {
 	u32	now;
 	u32	timed;	/* the timer turns it */
+	u64	turn;	/* of several jobs, the one whose turn it is; 0: they have no turns */
 } __attribute__((aligned(64))) window;
 
 static __always_inline bool is_jobs(u32 window)
@@ -119,13 +121,14 @@ static __always_inline struct rq_ctx *rq_of(s32 cpu)
 }
 
 /*
- * A decision has one set of knobs and one window from its begin, in ops.enqueue or
+ * A decision has one set of knobs, one window and one turn from its begin, in ops.enqueue or
  * ops.dispatch, to its end, whatever is set meanwhile: this CPU's rq lock is held throughout.
  */
 static __always_inline const struct knobs *begin_decision(struct rq_ctx *rq)
 {
 	rq->set = knob_sets.active;
 	rq->window = window.now;
+	rq->turn = window.turn;
 	return &knob_sets.set[rq->set & 1];
 }
 

@@ -80,6 +80,12 @@ static __always_inline bool has_gangs(const struct knobs *k)
 	       (k->gang == GANG_ON || (k->gang == GANG_AUTO && cfg.nr_cpus > 1 && !k->epochs));
 }
 
+/* N_k.mem > M */
+static __always_inline bool is_overloaded(const struct knobs *k)
+{
+	return k->overload == OVERLOAD_ON || (k->overload == OVERLOAD_AUTO && k->overloaded);
+}
+
 /* Has each task one quantum in an epoch? With no job, nothing competes with local tasks. */
 static __always_inline bool has_epochs(const struct knobs *k)
 {
@@ -90,6 +96,12 @@ static __always_inline bool has_epochs(const struct knobs *k)
 static __always_inline bool borrows(const struct task_ctx *tctx, const struct knobs *k)
 {
 	return tctx->borrows && has_epochs(k);
+}
+
+/* Is it a task of the job @turn? */
+static __always_inline bool has_turn(const struct task_ctx *tctx, u64 turn)
+{
+	return turn && tctx->job == turn;
 }
 
 /* Does this task wait in a ready queue (a vtime DSQ)? */

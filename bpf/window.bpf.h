@@ -6,7 +6,7 @@
 #ifndef WINDOW_BPF_H
 #define WINDOW_BPF_H
 
-#include "gang.bpf.h"
+#include "turn.bpf.h"
 
 #define MES_ONE		(1U << MES_SHIFT)
 #define GANG_EDGE	(100 * 1000ULL)	/* ns: a timer may come so much too early */
@@ -66,7 +66,7 @@ static __always_inline bool choose_by_window(struct task_struct *prev, s32 cpu, 
 		begin_windows();
 	if (prev)
 		return goes_on_by_window(prev, cpu, yields);
-	return take_first(cpu, cpu, false) || (cfg.nr_cpus > 1 && take_first_elsewhere(cpu, 0));
+	return choose_first(cpu);
 }
 
 /* p came to the queue of @cpu. Goes it first? Then the task that runs gives way, here or elsewhere. */
@@ -75,15 +75,16 @@ __noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx
 	struct rq_ctx *rq = rq_of(cpu);
 	const struct knobs *k = knobs_of(rq);
 	struct task_struct *curr, *head;
+	u32 rank = rank_here(p, tctx, rq);
 	struct task_ctx *cctx;
 	u64 limit;
 
-	if (!goes_first(p, tctx, k, rq->window) || rq->resume_tid)
+	if (!rank || rq->resume_tid)
 		return 0;
-	curr = gives_way(cpu, k, rq->window);
+	curr = gives_way(cpu, k, rq->window, rq->turn, rank);
 	if (!curr) {
 		if (cfg.nr_cpus > 1)
-			call_another(p, cpu);
+			call_another(p, cpu, rank);
 		return 0;
 	}
 	head = scx_bpf_dsq_peek(cpu);
@@ -99,23 +100,25 @@ __noinline int gang_arrival(struct task_struct *p __arg_trusted, struct task_ctx
 	return 0;
 }
 
-/* The window has turned: CPUs whose task does not go first, and for which one waits that does, choose anew. */
-static int turn_window(void *map, u32 *key, struct window_timer *t)
+/* Has @cpu a task in its queue of the rank or more? */
+static __always_inline s32 nr_in_order(s32 cpu, u32 rank)
+{
+	return rq_of(cpu)->ordered ? nr_first(cpu, window.now, window.turn, rank) : 0;
+}
+
+/*
+ * The window has turned: CPUs whose task gives way to one of the rank @rank that waits choose anew, where that one
+ * waits here, and as many more as it takes for those that wait elsewhere.
+ */
+__noinline int call_cpus(u32 rank)
 {
 	const struct knobs *k = knobs_now();
 	s32 surplus = 0, cpu, n = cfg.nr_cpus, here;
-	u32 now;
 
-	if (!has_gangs(k)) {
-		window.timed = 0;
-		return 0;
-	}
-	set_window(t, k);
-	now = window.now;
 	bpf_for(cpu, 0, n) {
-		here = rq_of(cpu)->ordered ? nr_first(cpu, now) : 0;
+		here = nr_in_order(cpu, rank);
 		surplus += here;
-		if (here && gives_way(cpu, k, now)) {
+		if (here && gives_way(cpu, k, window.now, window.turn, rank)) {
 			interrupt(cpu);
 			surplus--;
 		}
@@ -123,14 +126,30 @@ static int turn_window(void *map, u32 *key, struct window_timer *t)
 	bpf_for(cpu, 0, n) {
 		if (surplus <= 0)
 			break;
-		here = rq_of(cpu)->ordered ? nr_first(cpu, now) : 0;
-		if (here || !gives_way(cpu, k, now))
+		if (!gives_way(cpu, k, window.now, window.turn, rank) || nr_in_order(cpu, rank))
 			continue;
 		if (!rq_of(cpu)->ordered)
 			leave_quiet(cpu);
 		interrupt(cpu);
 		surplus--;
 	}
+	return 0;
+}
+
+static int turn_window(void *map, u32 *key, struct window_timer *t)
+{
+	const struct knobs *k = knobs_now();
+
+	if (!has_gangs(k)) {
+		window.timed = 0;
+		return 0;
+	}
+	set_window(t, k);
+	if (is_jobs(window.now))
+		choose_turn();
+	call_cpus(RANK_FIRST);
+	if (window.turn)
+		call_cpus(RANK_FILL);
 	return 0;
 }
 

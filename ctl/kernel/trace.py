@@ -44,7 +44,7 @@ _HEAD = ffi.offsetof("struct decision", "queue")
 _TASK = ffi.sizeof("struct trace_task")
 _NS_PER_MS = 1_000_000
 _LATEST_NS = 1 << 61  # 73 years
-_FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved", "passed")}
+_FLAGS = {name: constant(f"TASK_{name.upper()}") for name in ("credit", "waiting", "starved", "passed", "turn")}
 _PARALLEL = constant("TASK_PARALLEL")
 _PLACE_SHIFT, _PLACES = constant("TASK_PLACE_SHIFT"), constant("PLACES")
 _PREEMPT, _TRUNCATED = constant("DEC_PREEMPT"), constant("DEC_TRUNCATED")
@@ -52,7 +52,7 @@ _BOUNDED, _GAP = constant("DEC_BOUNDED"), constant("DEC_GAP")
 _NO_INSERTIONS = constant("CAUSE_RESUME"), constant("CAUSE_WINDOW")
 BETWEEN = PUT_BACK, WINDOW = tuple(layout.CAUSE_NAMES[cause] for cause in _NO_INSERTIONS)
 """The causes of records that are no insertions."""
-_JOBS = constant("DEC_JOBS")
+_JOBS, _TURN = constant("DEC_JOBS"), constant("DEC_TURN")
 _RUNNING, _OVERLOADED = constant("DEC_RUNNING"), constant("DEC_OVERLOADED")
 
 
@@ -173,6 +173,7 @@ def decode(record: bytes) -> dict[str, Any]:
         "bounded": bool(flags & _BOUNDED),
         "gap": bool(flags & _GAP),
         "jobs_window": bool(flags & _JOBS),
+        "turns": bool(flags & _TURN),
         "from": getattr(decision, "from"),
         "mnol": decision.mnol,
         "mnod": decision.mnod,

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -102,17 +103,38 @@ def passed_once_in_a_window() -> None:
 
 def recorded() -> None:
     """Who leaves a queue in a window, and who is charged for it, is as the reference says, and de stays what it was."""
-    with job("gang") as cgroup, ExitStack() as stack:
+    with job("gang") as one, job("other") as two, ExitStack() as stack:
         scheduler = stack.enter_context(loaded(gang="on", gang_ms=20, quantum_ms=5))
-        for group in (None, cgroup, None, None, cgroup):  # on one CPU, whose queue nobody else takes from
+        for group in (None, one, None, two, None, one, two):  # on one CPU, whose queue nobody else takes from
             stack.enter_context(spawned(ktap.program("hog"), "1", cgroup=group, cpu=0))
         with Recorder(scheduler) as recorder:
             time.sleep(_SECONDS)
     windows = [one for one in recorder.decisions if one["cause"] == WINDOW]
     charged = sum(len(one["overtaken"]) for one in windows)
-    ktap.note(f"{len(recorder.decisions)} records, {len(windows)} in windows, {charged} charged")
-    ktap.expect(charged > 0, True, "tasks were passed in windows")
+    turns = sum(one["turns"] for one in windows)
+    ktap.note(f"{len(recorder.decisions)} records, {len(windows)} in windows, {turns} in turns, {charged} charged")
+    ktap.expect(min(charged, turns) > 0, True, "tasks were passed in windows, and jobs took turns")
     expect_in_order(recorder.decisions)
+
+
+def jobs_take_turns() -> None:
+    """Of two jobs, one at a time has all CPUs, and both have half of them in the end."""
+    period, every = 0.8, 0.1
+    with job("gang") as first, job("other") as second, ExitStack() as stack:
+        stack.enter_context(loaded(gang="on", gang_ms=round(period * 1000)))
+        pids = [stack.enter_context(_hogs(_CPUS, group)) for group in (first, second)]
+        time.sleep(_SETTLE_S)
+        used, end = [[sum(map(cpu_s, one)) for one in pids]], time.monotonic() + 2 * _SECONDS
+        while time.monotonic() < end:
+            time.sleep(every)
+            used.append([sum(map(cpu_s, one)) for one in pids])
+    parts = [(b[0] - a[0]) / max(b[0] - a[0] + b[1] - a[1], 1e-9) for a, b in pairwise(used)]
+    alone = sum(part < 0.1 or part > 0.9 for part in parts) / len(parts)
+    whole = [end - begin for begin, end in zip(used[0], used[-1], strict=True)]
+    ktap.note(f"one job alone in {alone:.0%} of {len(parts)} times of {every * 1000:.0f} ms")
+    ktap.note(f"in all they had {whole[0]:.2f} and {whole[1]:.2f} s")
+    ktap.measured(alone > 0.6, f"one job alone in {alone:.0%} of {every * 1000:.0f} ms")
+    ktap.measured(0.7 < whole[0] / whole[1] < 1.4, f"the jobs had {whole[0]:.2f} and {whole[1]:.2f} s")
 
 
 def waits_for_no_window() -> None:
@@ -133,5 +155,6 @@ if __name__ == "__main__":
         yields_in_its_window,
         passed_once_in_a_window,
         recorded,
+        jobs_take_turns,
         waits_for_no_window,
     )

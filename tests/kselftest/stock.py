@@ -29,7 +29,7 @@ from ctl.process.daemon import object_path
 __all__ = ["anew", "descriptors", "fill", "share"]
 
 _SHARED: Final = ("obs", "socks", "sensed")  # with the sensors, by pins
-_HASHES: Final = ("jobs", "job_states", "job_places", "job_works", "obs")
+_HASHES: Final = ("jobs", "job_states", "job_places", "jobs_here", "obs")
 _RINGS: Final = ("decisions", "joins")
 _KEY_SHIFT: Final = 32  # the default of Scheduler.load()
 

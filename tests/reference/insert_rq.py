@@ -58,6 +58,7 @@ class Task(NamedTuple):
     starved: bool = False  # prio, order: waits for so long that nobody may pass it (B-MO-14)
     place: int = 0  # order: of its job in the queue of jobs
     passed: bool = False  # in this window of gangs (window.py)
+    turn: bool = False  # its job's
 
 
 class Env(NamedTuple):

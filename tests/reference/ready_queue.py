@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .insert_rq import Decision, Env, Task, apply, insert_RQ
-from .window import first_of
+from .window import Window, first_of
 
 __all__ = ["Decider", "ReadyQueue"]
 
@@ -62,10 +62,10 @@ class ReadyQueue:
             self.queue.insert(decision.position + 1, displaced)
         self.running = self.queue.pop(0)
 
-    def window(self, jobs_window: bool, env: Env) -> tuple[int, tuple[int, ...]]:
+    def window(self, window: Window, env: Env) -> tuple[int, tuple[int, ...]]:
         """The running task leaves for good, and the first of the queue that goes first runs: where it was, who was
         charged; -1 if none goes first."""
-        place, charged = first_of(self.queue, jobs_window, env)
+        place, charged = first_of(self.queue, window, env)
         for j in charged:
             self.queue[j] = self.queue[j]._replace(de=self.queue[j].de + 1, passed=True)
         if place >= 0:

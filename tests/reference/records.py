@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .insert_rq import CAUSES, MES_ONE, RULES, Env, Task
+from .window import Window
 
 __all__ = ["PUT_BACK", "WINDOW", "BadRecord", "Record", "from_json", "read"]
 
@@ -41,7 +42,7 @@ class Record(NamedTuple):
     gap: bool  # no key was left at its place: it may be further back
     truncated: bool  # the queue was longer than its record
     comms: dict[int, str]
-    jobs_window: bool  # for "window"
+    window: Window  # for "window"
 
 
 def _task(values: dict[str, Any]) -> Task:
@@ -59,6 +60,7 @@ def _task(values: dict[str, Any]) -> Task:
         values["starved"],
         values["place"],
         values["passed"],
+        values["turn"],
     )
 
 
@@ -108,7 +110,7 @@ def _from_json(values: dict[str, Any]) -> Record:
         values["gap"],
         values["truncated"],
         {t["tid"]: t["comm"] for t in everybody},
-        values["jobs_window"],
+        Window(values["jobs_window"], values["turns"]),
     )
 
 

@@ -28,7 +28,7 @@ _MAX_OVERTAKEN = 128  # as many tids as a record holds (bpf/cosched.h)
 def _expected(record: Record) -> tuple[int, list[int], bool, bool]:
     """Position, tids charged, preempt and bounded by the reference."""
     if record.env.cause == WINDOW:
-        place, passed = first_of(record.seen, record.jobs_window, record.env)
+        place, passed = first_of(record.seen, record.window, record.env)
         return place, sorted(record.seen[j].tid for j in passed), False, False
     decision = insert_RQ(record.queue, record.task, record.running, record.env, start=record.start)
     charged = [record.queue[j].tid for j in decision.overtaken]

@@ -71,6 +71,7 @@ def test_contract() -> None:
         "waiting": False,
         "starved": False,
         "passed": False,
+        "turn": False,
         "place": 0,
     }
     assert got["task"]["credit"] is True and got["task"]["parallel"] is False

@@ -20,6 +20,7 @@ from tests.reference.insert_rq import CAUSES, MES_ONE, RULES, Decision, Env, Tas
 from tests.reference.ready_queue import ReadyQueue
 from tests.reference.records import PUT_BACK, WINDOW
 from tests.reference.replay import main
+from tests.reference.window import Window
 
 Object = dict[str, Any]
 
@@ -48,6 +49,7 @@ def _object(seq: int, env: Env, task: Task, cpu: ReadyQueue, position: int) -> O
         "walk_max": env.walk_max,
         "share_ms": env.share_ns / 1e6,
         "jobs_window": False,
+        "turns": False,
     }
 
 
@@ -74,12 +76,13 @@ def _put_back(seq: int, env: Env, cpu: ReadyQueue, tid: int, position: int) -> O
     return values | quiet | {"queue": [_t(q) for q in queue], "position": place}
 
 
-def _in_window(seq: int, env: Env, cpu: ReadyQueue, jobs_window: bool) -> Object | None:
+def _in_window(seq: int, env: Env, cpu: ReadyQueue, window: Window) -> Object | None:
     """A task leaves past others in a window, if one goes first in it."""
     env, queue = env._replace(cause=WINDOW), list(cpu.queue)
     values = _object(seq, env, queue[0], cpu, 0)
-    place, charged = cpu.window(jobs_window, env)
-    quiet: Object = {"running": None, "preempt": False, "bounded": False, "gap": False, "jobs_window": jobs_window}
+    place, charged = cpu.window(window, env)
+    quiet: Object = {"running": None, "preempt": False, "bounded": False, "gap": False}
+    quiet |= {"jobs_window": window.jobs, "turns": window.turns}
     found = {"overtaken": [queue[j].tid for j in charged], "position": place, "from": place, "task": _t(queue[place])}
     return values | quiet | found if place >= 0 else None
 
@@ -98,7 +101,9 @@ def recording(rule: str, n: int = 300, seed: int = 1, windows: bool = False) -> 
         if windows and rng.random() < 0.1:
             cpu.turn()
         if windows and len(cpu.queue) > 1 and rng.random() < 0.2:
-            made += filter(None, [_in_window(seq, Env(rule, WINDOW, mnol=2, mnod=3), cpu, rng.random() < 0.5)])
+            window = Window(rng.random() < 0.5, rng.random() < 0.5)
+            cpu.queue = [q._replace(turn=window.turns and q.parallel and rng.random() < 0.5) for q in cpu.queue]
+            made += filter(None, [_in_window(seq, Env(rule, WINDOW, mnol=2, mnod=3), cpu, window)])
             seq = len(made) + 1
         cause = rng.choice(CAUSES) if len(cpu.queue) > 1 else "wake"
         env = Env(rule, cause, rng.random() < 0.5, 2, 3, 50, 3)
@@ -295,7 +300,7 @@ def test_what_is_not_a_recording(text: str, words: str, tmp_path: Path) -> None:
 
 def _put(out: Any, values: Object) -> None:
     out.tid, out.comm = values["tid"], values["comm"].encode()
-    out.t.flags = 1 * values["parallel"] | 2 * values["credit"] | 16 * values["passed"]
+    out.t.flags = 1 * values["parallel"] | 2 * values["credit"] | 16 * values["passed"] | 32 * values["turn"]
     out.t.mes = round(values["mes"] * MES_ONE)
     for name in ("de", "com", "rec", "flt", "cpu_ns"):
         setattr(out.t, name, values[name])
@@ -304,7 +309,7 @@ def _put(out: Any, values: Object) -> None:
 def _raw(values: Object) -> bytes:
     """The object as the kernel writes it."""
     record: Any = ffi.new("struct decision *")
-    flags = ("preempt", "truncated", "bounded", "running", "overloaded", "gap", "jobs_window")
+    flags = ("preempt", "truncated", "bounded", "running", "overloaded", "gap", "jobs_window", "turns")
     record.flags = sum(1 << bit for bit, name in enumerate(flags) if values[name])
     for name in ("ns", "seq", "cpu", "position", "mnol", "mnod", "walk_max", "from"):
         setattr(record, name, values[name])
@@ -344,14 +349,20 @@ def test_what_leaves_in_a_window(tmp_path: Path) -> None:
     assert any(one["overtaken"] for one in _in_windows(objects))
 
 
-_WRONG: tuple[Object, ...] = ({"jobs_window": True}, {"jobs_window": False}, {"overtaken": []}, {"overtaken": [1]})
+_WRONG: tuple[Object, ...] = (
+    {"jobs_window": True},
+    {"jobs_window": False},
+    {"turns": False},
+    {"overtaken": []},
+    {"overtaken": [1]},
+)
 
 
 @pytest.mark.parametrize("wrong", _WRONG)
 def test_a_window_that_is_not_kept(tmp_path: Path, wrong: Object) -> None:
     objects = recording("csm", windows=True)
-    changed = next(one for one in _in_windows(objects) if one["overtaken"] and not wrong.items() <= one.items())
-    changed |= wrong
+    for one in _in_windows(objects):
+        one.update(wrong)
     assert replay(tmp_path, objects).exit_code == 1
 
 
