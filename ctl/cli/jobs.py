@@ -48,9 +48,10 @@ BY = click.option("--by", metavar="POLICY", default="", help="cpu, mem, cpu-mem-
 @click.option("--nodes", "count", metavar="N", type=click.IntRange(1), help="run on so many nodes, chosen by load")
 @click.option("--per-node", metavar="R", type=click.IntRange(1), default=1, show_default=True, help="ranks of a node")
 @BY
+@click.option("--verbose", "-v", is_flag=True, help="tell what is set in the command's environment")
 @click.argument("command", metavar="-- CMD…", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    jid: str, need: int, now: bool, count: int | None, per_node: int, by: str, command: tuple[str, ...]
+    jid: str, need: int, now: bool, count: int | None, per_node: int, by: str, verbose: bool, command: tuple[str, ...]
 ) -> int:
     """Run a command as (part of) a parallel job.
 
@@ -62,6 +63,9 @@ def run(
     it waits before it begins. Without, its need is that of earlier runs (`ctl history`), before the first run the
     static size of its program, and the job is stopped if it grows too large. Ctrl-C gives up. In a cluster a job runs
     on all its nodes at once, or waits on all of them.
+
+    Where a job has more threads of OpenMP than CPUs, they sleep while they wait (OMP_WAIT_POLICY=passive), unless the
+    environment says how they wait.
 
     With --nodes (policy fit) the job's nodes are chosen as by `ctl place`, and mpiexec finds them in its environment.
 
@@ -77,7 +81,7 @@ def run(
     """
     import shutil
 
-    from ctl.jobs.launcher import environment, hosts
+    from ctl.jobs.launcher import environment, hosts, wait_policy
     from ctl.jobs.program import executable_of, program_of, ranks_of
     from ctl.kernel.elf import static_size
     from ctl.kernel.jid import check_jid
@@ -98,15 +102,25 @@ def run(
         needed_here = need if count is None or os.uname().nodename in nodes else 0
         subject = program_of(command)
         wish = {"jid": jid, "memory": needed_here, "now": now, "program": subject, "can_wait": True}
-        wish |= {"static": static_size(executable_of(subject)) or 0, "ranks": ranks_of(command)}
+        ranks = ranks_of(command)
         if count is not None:
-            wish["ranks"] = per_node if os.uname().nodename in nodes else 0
+            ranks = per_node if os.uname().nodename in nodes else 0
+        wish |= {"static": static_size(executable_of(subject)) or 0, "ranks": ranks}
         why = agent.call("enter", **wish).get("wait", "")
     wait_to_begin(wish, why, Client)
+    waits = wait_policy(os.environ, ranks, len(os.sched_getaffinity(0)))
+    whole = environment(jid, os.environ, need) | placed | waits
+    if verbose:
+        click.echo(_told(whole), err=True)
     try:
-        os.execve(program, command, environment(jid, os.environ, need) | placed)
+        os.execve(program, command, whole)
     except OSError as error:
         raise CoschedError(f"cannot run {program}: {error.strerror}", _NOT_EXECUTABLE) from None
+
+
+def _told(environment: dict[str, str]) -> str:
+    """The variables that differ from this program's, a line each."""
+    return "\n".join(f"{name}={value}" for name, value in environment.items() if os.environ.get(name) != value)
 
 
 def wait_to_begin(wish: dict[str, Any], why: str, connect: Callable[[], Client]) -> None:

@@ -9,7 +9,8 @@ first moment. On the node of mpiexec itself the daemon is mpiexec's child. Progr
 A batch system's own launcher stays in use: its daemons start the ranks.
 
 The environment also tells Open MPI to yield in a waiting rank, as MPICH does. Otherwise Open MPI's ranks on one node
-would wait in a loop without a system call, which the scheduler cannot notice.
+would wait in a loop without a system call, which the scheduler cannot notice. For the same reason the threads of OpenMP
+sleep where they wait, if the job has more of them than CPUs: a runtime sees that within one rank, but not of several.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["LAUNCH", "environment", "hosts"]
+__all__ = ["LAUNCH", "environment", "hosts", "wait_policy"]
 
 LAUNCH = Path(__file__).with_name("launch")
 JOB, SSH, MEMORY = "COSCHED_JOB", "COSCHED_SSH", "COSCHED_MEMORY"  # read by LAUNCH
@@ -28,6 +29,8 @@ _HYDRA, _HYDRA_EXEC = ("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP"), ("HYDRA_LAUNCHER_EX
 _AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 _HOST_FILES = ("PRTE_MCA_prte_default_hostfile", "OMPI_MCA_orte_default_hostfile")
 _YIELD = "OMPI_MCA_mpi_yield_when_idle"
+_THREADS, _WAIT = "OMP_NUM_THREADS", "OMP_WAIT_POLICY"
+_WAITS = (_WAIT, "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")  # by any of these the user has chosen
 # In jobs of these batch systems Hydra takes their launcher, and would replace it by ours.
 _BATCH = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "LOADL_STEP_ID", "COBALT_JOBID")
 
@@ -48,6 +51,20 @@ def _file(name: str, text: str) -> str:
     number = os.memfd_create(name, 0)
     os.write(number, text.encode())
     return f"/proc/self/fd/{number}"
+
+
+def wait_policy(own: Mapping[str, str], ranks: int, cpus: int) -> dict[str, str]:
+    """What tells OpenMP's threads to sleep where they wait, if `ranks` ranks (0: unknown, so one) have more threads
+    than there are CPUs. Without OMP_NUM_THREADS a rank has one for each CPU.
+
+    >>> wait_policy({"OMP_NUM_THREADS": "2"}, 2, 4), wait_policy({}, 2, 4)
+    ({}, {'OMP_WAIT_POLICY': 'passive'})
+    """
+    first = own.get(_THREADS, "").partition(",")[0].strip()
+    threads = int(first) if first.isascii() and first.isdigit() else cpus
+    if max(ranks, 1) * threads <= cpus or any(name in own for name in _WAITS):
+        return {}
+    return {_WAIT: "passive"}
 
 
 def environment(jid: str, own: Mapping[str, str], memory: int = 0) -> dict[str, str]:

@@ -214,7 +214,7 @@ def _ranks(load: str) -> Benchmark:
 _TOGETHER = (
     *(_barriers(way, load) for way in _WAYS for load in _LOADS),
     *(_barriers(way, "hogs", phase) for way in ("yield", "futex") for phase in (15, 2000)),
-    *(_barriers(way, "alone", twice=True) for way in ("yield", "spin")),
+    *(_barriers(way, "alone", twice=True) for way in _WAYS),
     *(_barriers(way, "alone", jobs=2) for way in _WAYS),
     *(_ranks(load) for load in ("alone", "hogs")),
     _pingpong("pipe", 20000),

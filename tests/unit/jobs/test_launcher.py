@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctl.jobs.launcher import LAUNCH, environment
+from ctl.jobs.launcher import LAUNCH, environment, wait_policy
 
 # An ssh that runs its command here as the login shell there would, and a ctl that tells and executes.
 SSH = """#!/bin/sh
@@ -77,6 +77,23 @@ def test_open_mpis_ranks_yield_unless_the_user_says_otherwise() -> None:
     assert environment("sim", {})["OMPI_MCA_mpi_yield_when_idle"] == "1"
     own = {"OMPI_MCA_mpi_yield_when_idle": "0"}
     assert environment("sim", own)["OMPI_MCA_mpi_yield_when_idle"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("own", "ranks", "sleep"),
+    [
+        ({}, 0, False),  # a thread for each CPU
+        ({}, 2, True),
+        ({"OMP_NUM_THREADS": "1"}, 4, False),
+        ({"OMP_NUM_THREADS": "1"}, 5, True),
+        ({"OMP_NUM_THREADS": "8,2"}, 0, True),
+        ({"OMP_NUM_THREADS": "x"}, 1, False),
+        ({"OMP_WAIT_POLICY": "active"}, 8, False),
+        ({"KMP_BLOCKTIME": "0"}, 8, False),
+    ],
+)
+def test_threads_beyond_the_cpus_sleep_while_they_wait(own: dict[str, str], ranks: int, sleep: bool) -> None:
+    assert wait_policy(own, ranks, 4) == ({"OMP_WAIT_POLICY": "passive"} if sleep else {})
 
 
 @pytest.mark.parametrize("own", [{"HYDRA_LAUNCHER": "slurm"}, {"HYDRA_BOOTSTRAP": "lsf"}, {"SLURM_JOB_ID": "7"}])
