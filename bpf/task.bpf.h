@@ -72,12 +72,12 @@ static __always_inline bool any_parallel(const struct knobs *k)
 
 /*
  * Is the CPUs' time divided into windows of jobs and of local tasks (gang.bpf.h)? Not where jobs
- * always go first. Epochs divide it in their own way: the two exclude each other.
+ * always go first. They take the place of epochs.
  */
 static __always_inline bool has_gangs(const struct knobs *k)
 {
 	return nr_parallel && !cfg.partial && !rule_has(k->rule, R_BY_CLASS) &&
-	       (k->gang == GANG_ON || (k->gang == GANG_AUTO && cfg.nr_cpus > 1 && !k->epochs));
+	       (k->gang == GANG_ON || (k->gang == GANG_AUTO && cfg.nr_cpus > 1));
 }
 
 /* N_k.mem > M */

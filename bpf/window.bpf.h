@@ -25,10 +25,16 @@ struct {
 
 static int turn_window(void *map, u32 *key, struct window_timer *t);
 
+/*
+ * The jobs' window, ns: L of the period. Under Set_Quantum, L is for the time in which a local user holds jobs back, and
+ * else a job's quantum is as long as a local one: so half, then, or L if it is more.
+ */
 static __always_inline u64 jobs_part(const struct knobs *k)
 {
 	u64 part = k->share_l;
 
+	if (k->set_quantum && !k->local_user && !k->slowed_jobs && part < MES_ONE / 2)
+		part = MES_ONE / 2;
 	part = part < GANG_LEAST ? GANG_LEAST : part > MES_ONE - GANG_LEAST ? MES_ONE - GANG_LEAST : part;
 	return k->gang_ns * part >> MES_SHIFT;
 }

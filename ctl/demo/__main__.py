@@ -27,13 +27,14 @@ from rich.console import Console
 from ctl import policy
 from ctl.demo import report, results
 from ctl.demo.progress import Progress
-from ctl.demo.scenario import EEVDF, FREEZER, PEERS, SCENARIOS, STATIC, Scenario
+from ctl.demo.scenario import CORES, EEVDF, FREEZER, NICE, PEERS, SCENARIOS, STATIC, Scenario
 from ctl.errors import CoschedError
 from ctl.policy import values as knob_values
 
 __all__ = ["main"]
 
 _REPO: Final = Path(__file__).resolve().parents[2]
+_CONFIGS: Final = {CORES: f"{EEVDF},{NICE},csm"}  # by scenario; of all others:
 _DEFAULT_CONFIGS: Final = f"{EEVDF},{STATIC},csm,ccs+local_user=on,fit"
 _TIMEOUT_S: Final = 900  # for one guest, which needs about 100 s on an idle host
 
@@ -151,6 +152,10 @@ def _check_same_work(measured: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def _configs(_context: click.Context, _option: click.Parameter, text: str) -> list[str]:
+    return _checked(text) if text else []
+
+
+def _checked(text: str) -> list[str]:
     configs = list(dict.fromkeys(text.split(",")))
     for config in configs:
         if config not in PEERS:
@@ -176,13 +181,13 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
 )
 @click.option(
     "--configs",
-    default=_DEFAULT_CONFIGS,
-    show_default=True,
+    default="",
+    show_default=f"{_DEFAULT_CONFIGS}; of {CORES}: {_CONFIGS[CORES]}",
     callback=_configs,
     metavar="LIST",
     help=f"{EEVDF} (the kernel's own scheduler), {STATIC} (the same, with weights and protected memory as systemd sets "
-    f"them), {FREEZER} (the same, the newest job frozen while tasks stall on memory) and policies, with commas between "
-    "them; a policy's knobs follow a +.",
+    f"them), {FREEZER} (the same, the newest job frozen while tasks stall on memory), {NICE} (jobs at nice 19) and "
+    "policies, with commas between them; a policy's knobs follow a +.",
 )
 @click.option(
     "--scenario",
@@ -191,7 +196,8 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     show_default=True,
     type=click.Choice(list(SCENARIOS)),
     help="two: a small and a large job, either fits beside the local task; crowded: three jobs, of which one fits; "
-    "read-ahead: two, where a fault brings eight pages from swap, as Linux has it by default, and not one.",
+    "read-ahead: two, where a fault brings eight pages from swap, as Linux has it by default, and not one; "
+    f"{CORES}: a job with a rank on each of two CPUs, beside a user who compiles on both.",
 )
 @click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100), metavar="N", help="Runs of each.")
 @click.option(
@@ -204,11 +210,12 @@ def _configs(_context: click.Context, _option: click.Parameter, text: str) -> li
     "idles for long before the last guest ends.",
 )
 def cli(top: bool, json_file: Path | None, configs: list[str], name: str, repeat: int, parallel: int) -> None:
-    """Run parallel jobs and a local task in too little memory, under the kernel's own scheduler and under ours.
+    """Run parallel jobs beside local tasks, in too little memory or on two CPUs, under the kernel's scheduler and ours.
 
     Prints completion times, page faults, CPU time and the local task's response times, with better and worse figures.
     """
     console = Console()
+    configs = configs or _checked(_CONFIGS.get(name, _DEFAULT_CONFIGS))
     subprocess.run([str(_REPO / "vm/build")], check=True, stdout=subprocess.DEVNULL)
     begin, scenario = time.monotonic(), SCENARIOS[name]
     measured, failed = _measure_all(Runs(scenario, top), configs, repeat, 1 if top else parallel, console)
@@ -231,6 +238,8 @@ def _tell(
         console.print("Measured while `ctl top` was drawing in the guest, which takes CPU time there.")
     console.print(report.table(measured, scenario))
     console.print(f"Measured in {took_s:.0f} s.")
+    if not scenario.compilers:
+        console.print(f"Jobs on several CPUs beside a user who compiles: ./just demo --scenario {CORES}")
 
 
 def main() -> int:

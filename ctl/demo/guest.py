@@ -24,19 +24,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ctl.demo import groups
 from ctl.demo.freezer import Freezer
 from ctl.demo.room import COUNTERS, child, counters, kb_of, meminfo, push_out, read_ahead, settled, warm_agent
-from ctl.demo.scenario import FREEZER, PEERS, STATIC, Job, Scenario
+from ctl.demo.scenario import FREEZER, NICE, PEERS, STATIC, Job, Scenario
 from ctl.protocol import Client
 
 __all__ = ["main"]
 
 _PROGRAMS: Final = Path("/usr/lib/cosched/progs")  # vm/checkout.py has compiled them
+_SOURCES: Final = Path(__file__).with_name("progs")
 _WORK: Final = Path("/run/cosched-demo")  # a tmpfs: nothing here waits for the image's disk
 _RESULT: Final = Path("/out/result.json")
 _TICK_S: Final = 1.0  # between two lines of progress
@@ -81,10 +82,11 @@ class Stage:
             if self.top and self.has_agent:
                 stack.enter_context(child(["ctl", "top"]))
             agent = _Agent() if self.has_agent else None
-            push_out()
-            warm_agent()
-            room_kb = self.scenario.room * 1024
-            held = stack.enter_context(settled(_WORK / "hold_memory", room_kb))
+            room_kb, held = self.scenario.room * 1024, ""
+            if room_kb:
+                push_out()
+                warm_agent()
+                held = stack.enter_context(settled(_WORK / "hold_memory", room_kb))
             read_ahead(self.scenario.page_cluster)
             commit = os.environ.get("COSCHED_COMMIT", "unknown")
             return {"config": self.config, "commit": commit, "held": held, **self._measure(stack, agent)}
@@ -95,6 +97,8 @@ class Stage:
         argv = ["mpiexec.mpich", "-n", str(job.ranks), str(_WORK / "mpi_sweep"), *map(str, sizes), str(self.gate)]
         if self.has_agent:
             return ["ctl", "run", "--job", name, "--", *argv]
+        if self.config == NICE:
+            return ["nice", "-n", "19", *argv]
         return groups.inside(groups.job_group(name), argv)
 
     def _make_cgroups(self) -> None:
@@ -108,7 +112,8 @@ class Stage:
         task = self.scenario.local
         sizes = (task.period_ms, task.work_ms, task.kb, task.pages_per_wake)
         available = meminfo("MemAvailable")
-        if abs(available - self.scenario.room * 1024) > self.scenario.room * 1024 * _ROOM_OFF:
+        room_kb = self.scenario.room * 1024
+        if room_kb and abs(available - room_kb) > room_kb * _ROOM_OFF:
             raise SystemExit(
                 f"{available} KB are available to begin with, not the {self.scenario.room} MB that should be"
             )
@@ -119,8 +124,9 @@ class Stage:
         before = counters()
         opened = time.monotonic()
         self.gate.touch()
+        compilers = [stack.enter_context(_compiling(self.scenario.files)) for _ in range(self.scenario.compilers)]
         try:
-            self._watch(opened, agent)
+            self._watch(opened, agent, compilers)
         finally:
             self.gate.unlink()
         after = counters()
@@ -131,14 +137,15 @@ class Stage:
             "jobs": {name: job.outcome(opened) for name, job in self.jobs.items()},
             "timeline": self.timeline,
             "local": json.loads(output),
+            **({"compiled_s": max(one.told for one in compilers) - opened} if compilers else {}),
             "node": {"available_kb": available, **{name: after[name] - before[name] for name in COUNTERS}},
         }
 
-    def _watch(self, opened: float, agent: _Agent | None) -> None:
-        """Follow the jobs, and what the agent says of the memory, until the last job has ended."""
-        swapped, told, running = counters()["pswpin"], opened, len(self.jobs)
+    def _watch(self, opened: float, agent: _Agent | None, compilers: Sequence[_Output]) -> None:
+        """Follow the jobs, and what the agent says of the memory, until the last job and compiler has ended."""
+        swapped, told, running = counters()["pswpin"], opened, len(self.jobs) + len(compilers)
         with selectors.DefaultSelector() as selector:
-            sources: list[_RunningJob | _Agent] = [*self.jobs.values(), *([agent] if agent else [])]
+            sources: list[_Output | _Agent] = [*self.jobs.values(), *compilers, *([agent] if agent else [])]
             for source in sources:
                 selector.register(source, selectors.EVENT_READ)
             while running:
@@ -188,8 +195,8 @@ class _Agent:
         return {"verdicts": verdicts, "status": self._ask.call("status")}
 
 
-class _RunningJob:
-    """A started job, and its output so far."""
+class _Output:
+    """A started program, and its output so far."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -201,14 +208,8 @@ class _RunningJob:
         """Readable when it has printed something, or ended."""
         return self._stdout.fileno()
 
-    def wait_ready(self) -> None:
-        """Wait until all its ranks stand at the gate."""
-        while b"ready\n" not in self.text:
-            if not self.read():
-                raise SystemExit(f"a job ended with status {self.process.returncode} before it began")
-
     def read(self) -> bool:
-        """Read the job's output; at its end, take the status and return False."""
+        """Read its output; at its end, take the status and return False."""
         piece = os.read(self.fileno(), 4096)
         self.text += piece
         if piece:
@@ -216,6 +217,16 @@ class _RunningJob:
         else:
             self.process.wait()
         return bool(piece)
+
+
+class _RunningJob(_Output):
+    """A started job."""
+
+    def wait_ready(self) -> None:
+        """Wait until all its ranks stand at the gate."""
+        while b"ready\n" not in self.text:
+            if not self.read():
+                raise SystemExit(f"a job ended with status {self.process.returncode} before it began")
 
     def progress(self) -> float:
         """Return the finished part of its sweeps."""
@@ -240,6 +251,14 @@ class _RunningJob:
 def _started(argv: list[str]) -> Iterator[_RunningJob]:
     with child(argv, stdout=subprocess.PIPE) as process:
         yield _RunningJob(process)
+
+
+@contextlib.contextmanager
+def _compiling(files: int) -> Iterator[_Output]:
+    """A compiler that is done with so many files when it says so."""
+    one = f"cc -O2 -c {_SOURCES / 'local_task.c'} -o /dev/null"
+    with child(["sh", "-ec", f"for i in $(seq {files}); do {one}; done; echo done"], stdout=subprocess.PIPE) as process:
+        yield _Output(process)
 
 
 def _ctl(*args: str) -> None:

@@ -78,8 +78,8 @@ class Comparison:
     verdict: str  # "better", "worse" or "same"
 
 
-def figures(jobs: Iterable[str]) -> list[Figure]:
-    """The figures of a scenario with these jobs, in the order they are shown."""
+def figures(jobs: Iterable[str], compiles: bool = False) -> list[Figure]:
+    """The figures of a scenario with these jobs, and a user who compiles or not, in the order they are shown."""
     names = list(jobs)
     listed = []
     for name in names:
@@ -99,6 +99,7 @@ def figures(jobs: Iterable[str]) -> list[Figure]:
         Figure("local.p99", "local task: p99 response", "ms"),
         Figure("local.max", "local task: longest response", "ms"),
         Figure("local.major_faults", "local task: major faults", "", 0),
+        *([Figure("compiled", "user's compilers: completion", "s")] if compiles else []),
     ]
 
 
@@ -122,6 +123,7 @@ def summarise(measurement: Mapping[str, Any]) -> dict[str, float]:
         "local.p99": percentile(responses, 0.99),
         "local.max": max(responses),
         "local.major_faults": float(measurement["local"]["major_faults"]),
+        **({"compiled": float(measurement["compiled_s"])} if "compiled_s" in measurement else {}),
     }
 
 
@@ -205,6 +207,15 @@ def _ms(value: float) -> str:
     return f"{value:.{int(value < 10)}f} ms"
 
 
+def _s(value: float) -> str:
+    """Seconds, with a decimal where it matters."""
+    return f"{value:.{int(value < 10)}f} s"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
 def conclusion(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The best policy of ours beside each peer, in one sentence for people who meet this for the first time.
 
@@ -217,21 +228,25 @@ def conclusion(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     if not ours or not peers:
         return ""
 
-    def both(config: str) -> tuple[str, str]:
-        return f"{values[config]['mean_completion'].median:.0f} s", f"{_ms(values[config]['local.p99'].median)}"
+    def words(config: str) -> list[str]:
+        found = values[config]
+        compiled = [_s(found["compiled"].median)] if "compiled" in found else []
+        return [_s(found["mean_completion"].median), *compiled, _ms(found["local.p99"].median)]
 
     mine = min(ours, key=lambda config: values[config]["mean_completion"].median)
-    jobs, local = both(mine)
-    others = "; ".join(f"with {peer}, {' and '.join(both(peer))}" for peer in peers)
+    jobs, *rest, local = words(mine)
+    compiled = "".join(f", compilers after {one}" for one in rest)
+    others = "; ".join(f"with {peer}, {_listed(words(peer))}" for peer in peers)
     return (
-        f"With {mine} jobs end after {jobs} in the mean and the person at the keyboard waits at most {local} in 99 of "
-        f"100 cases; {others}."
+        f"With {mine} jobs end after {jobs} in the mean{compiled} and the person at the keyboard waits at most {local} "
+        f"in 99 of 100 cases; {others}."
     )
 
 
 def sentences(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     """For each pair of configurations, the better, the worse and the equal figures."""
-    labels = {figure.key: figure for figure in figures(next(iter(runs.values()))[0]["jobs"])}
+    first = next(iter(runs.values()))[0]
+    labels = {figure.key: figure for figure in figures(first["jobs"], "compiled_s" in first)}
     told = []
     for of, against in _pairs(list(runs)):
         parts: dict[str, list[str]] = {"better": [], "worse": [], "same": []}
@@ -277,7 +292,7 @@ def number(value: float, figure: Figure) -> str:
 def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -> RenderableType:
     """The figures as a table, with the verdicts below it."""
     jobs = " and ".join(f"{name} ({job.ranks} ranks, {job.mb:g} MB)" for name, job in scenario.jobs.items())
-    title = f"{jobs} beside a local task of {scenario.local.kb / 1024:g} MB, in {scenario.room} MB of memory"
+    title = f"{jobs} beside a local task of {scenario.local.kb / 1024:g} MB, {_where(scenario)}"
     columns, pairs = {config: values_of(measured) for config, measured in runs.items()}, _pairs(list(runs))
     verdicts = {pair: {one.figure: one for one in compare(runs, *pair)} for pair in pairs}
 
@@ -288,7 +303,7 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -
     ratios = pairs if len(pairs) <= _RATIOS else []  # else a terminal is too narrow, and colours say it
     for of, against in ratios:
         grid.add_column(f"{of} : {against}", justify="right")
-    listed = figures(scenario.jobs)
+    listed = figures(scenario.jobs, bool(scenario.compilers))
     for row, figure in enumerate(listed):
         last = row + 1 == len(listed) or listed[row + 1].label.split(":")[0] != figure.label.split(":")[0]
         cells = [
@@ -306,12 +321,19 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -
     return Group(grid, Text(), *(Text(sentence) for sentence in words))
 
 
+def _where(scenario: Scenario) -> str:
+    if scenario.compilers:
+        return f"and {scenario.compilers} compilers, on {scenario.cpus} CPUs"
+    return f"in {scenario.room} MB of memory"
+
+
 def _caption(runs: Mapping[str, Sequence[Mapping[str, Any]]], scenario: Scenario) -> str:
     repeats = max(len(measured) for measured in runs.values())
     how = f"median of {repeats} runs (lowest to highest)" if repeats > 1 else "one run each"
     pages = 1 << scenario.page_cluster
     brings = f"a fault brings {pages} pages" if pages > 1 else "a fault brings one page"
-    return f"{how}, seconds of guest time; swap answers in {scenario.swap_ms} ms; {brings}"
+    paged = f"; swap answers in {scenario.swap_ms} ms; {brings}" if scenario.room else ""
+    return f"{how}, seconds of guest time{paged}"
 
 
 def _cell(value: Value, figure: Figure) -> str:

@@ -4,6 +4,7 @@
 Each working set fits beside the local task, but both together do not: `small` + `large` + local > room > `large` +
 local. This is the example of CSM §2.2, J1 and J2 on node N3. In the scenario "crowded" any one of three jobs fits
 beside the local task, and no two do. "read-ahead" is the first with the read-ahead of swap that Linux has by default.
+"cores" is about CPUs and not about memory: a job with a rank on each CPU, beside a user who compiles.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["EEVDF", "FREEZER", "PEERS", "SCENARIOS", "STATIC", "Job", "LocalTask", "Scenario"]
+__all__ = ["CORES", "EEVDF", "FREEZER", "NICE", "PEERS", "SCENARIOS", "STATIC", "Job", "LocalTask", "Scenario"]
 
 EEVDF: Final = "eevdf"  # the configuration that loads nothing: the kernel's own scheduler
 STATIC: Final = "static"  # the same, with the weights and the protection that systemd and uresourced set
 FREEZER: Final = "freezer"  # the same, and the newest job is frozen while tasks stall on memory (freezer.py)
-PEERS: Final = (EEVDF, STATIC, FREEZER)  # configurations without a scheduler of ours
+NICE: Final = "nice19"  # the kernel's own scheduler, and the jobs at nice 19
+PEERS: Final = (EEVDF, STATIC, FREEZER, NICE)  # configurations without a scheduler of ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,14 @@ class Scenario:
 
     cpus: int = 1
     memory: int = 640
-    room: int = 60  # MB available to the jobs and the local task; the rest is held
+    room: int = 60  # MB available to the jobs and the local task; the rest is held; 0: all, and nothing is held
     swap: int = 320
     swap_ms: int = 2
     page_cluster: int = 0
     jobs: dict[str, Job] = field(default_factory=_jobs)
     local: LocalTask = field(default_factory=LocalTask)
+    compilers: int = 0  # of the user, beside each other, with `files` files each
+    files: int = 0
 
     def to_json(self) -> str:
         """One line that `from_json` reads back."""
@@ -84,9 +88,18 @@ class Scenario:
         return cls(**values)
 
 
+CORES: Final = "cores"
 _CROWD: Final = Job(kb_per_rank=20 * 1024, sweeps=8, passes=20)
 SCENARIOS: Final = {
     "two": Scenario(),
     "crowded": Scenario(jobs={"first": _CROWD, "second": _CROWD, "third": _CROWD}),
     "read-ahead": Scenario(page_cluster=3),
+    CORES: Scenario(
+        cpus=2,
+        memory=1024,
+        room=0,
+        jobs={"ranks": Job(kb_per_rank=4096, sweeps=40, passes=10, exchange=2)},
+        compilers=2,
+        files=5,
+    ),
 }

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ctl.kernel import sysinfo
 from ctl.node.jobs import Job
-from ctl.node.set_quantum import mpl_bound, quanta
+from ctl.node.set_quantum import Quanta, mpl_bound, quanta
 from ctl.node.social import SocialContract
 from ctl.policy import MODULES, Settings
 
@@ -23,7 +24,6 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
         on=settings.on("quantum"),
         local_user=contract.user.present,
     )
-    by_class = settings.word("contract") == "class"
     return {
         "kind": settings.word("contract"),
         "modules": {module: settings.on(module) for module in MODULES},
@@ -35,8 +35,7 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
             "local_ms": now.local,
             "parallel_ms": now.parallel,
             "slowed_ms": now.slowed,
-            # of a CPU, for jobs beside busy local tasks: in the queue contract one against one
-            "set_share": settings.number("share_l") if by_class else now.set_share,
+            "set_share": _set_share(contract, settings, now),
             "achieved_share": contract.shares.parallel,
             "busy_cpus": contract.shares.busy,
         },
@@ -45,6 +44,17 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
         "memory": _memory(contract, settings, list(jobs)),
         "cluster": contract.peers.status() if contract.peers is not None else None,
     }
+
+
+def _set_share(contract: SocialContract, settings: Settings, now: Quanta) -> float:
+    """What jobs have of a CPU beside busy local tasks; without windows and under contract=queue, one against one."""
+    share_l = settings.number("share_l")
+    if settings.word("contract") == "class":
+        return share_l
+    if not settings.windows(len(sysinfo.online_cpus())):
+        return now.set_share
+    free = settings.on("quantum") and not contract.slows
+    return max(share_l, 0.5) if free else share_l
 
 
 def _memory(contract: SocialContract, settings: Settings, jobs: list[Job]) -> dict[str, Any]:

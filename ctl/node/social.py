@@ -236,6 +236,11 @@ class SocialContract:
             self.tell("stop", f"job {job.jid} goes on", jid=job.jid, action="resume")
         self._slow(job, self.peers is not None and state == "slowed")
 
+    @property
+    def slows(self) -> bool:
+        """Whether a local user slows jobs, here or on another node of theirs."""
+        return self.user.present or bool(self._slowed)
+
     def _slow(self, job: Job, slowed: bool) -> None:
         if slowed == (job.jid in self._slowed):
             return

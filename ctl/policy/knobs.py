@@ -194,7 +194,7 @@ _KNOBS = (
          "B-MO-14", unit="ms", low=10, high=10000, fields=("starve_ms",)),
     Knob("gang", "choice", "auto",
          "tasks of jobs have the CPUs of the node at the same time, in the first L of every `gang_ms`, and local tasks "
-         "in the rest; auto: where the node has several CPUs and the policy no epochs; on: in place of epochs, too",
+         "in the rest, in place of epochs; auto: where the node has several CPUs",
          "docs/design.md, Gangs", choices=("auto", "on", "off"), fields=("gang",), encoding="enum"),
     Knob("gang_ms", "integer", 80, "period of the windows of `gang`, by the clock, on all nodes at once",
          "docs/design.md, Gangs", unit="ms", low=10, high=1000, fields=("gang_ns",), encoding="ms"),

@@ -45,6 +45,12 @@ class Settings:
         assert isinstance(value, str), f"knob {name} is {value!r}, which is not a word"
         return value
 
+    def windows(self, cpus: int) -> bool:
+        """Whether a node of so many CPUs divides their time into windows (bpf/task.bpf.h: has_gangs())."""
+        gang = self.word("gang")
+        allowed = self.word("contract") == "queue" and self.policy.rule != "prio"
+        return allowed and (gang == "on" or (gang == "auto" and cpus > 1))
+
     def on(self, module: str) -> bool:
         """Whether a module of the social contract (`MODULES`) is on."""
         return is_on(self.policy, module, self.values)

@@ -81,8 +81,8 @@ class Part:
     named: bool = False
 
 
-def _ctl(*knobs: str) -> tuple[str, ...]:
-    return ("ctl", "load", "--wait", "--policy", "csm", *(word for knob in knobs for word in ("--set", knob)))
+def _ctl(*knobs: str, policy: str = "csm") -> tuple[str, ...]:
+    return ("ctl", "load", "--wait", "--policy", policy, *(word for knob in knobs for word in ("--set", knob)))
 
 
 _SCHEDULERS = (
@@ -98,6 +98,12 @@ _SCHEDULERS = (
               _ctl("sensors=off", "contract=class", "contract_period_ms=200"), "cosched", "ctl"),
     Scheduler("csm-step", "csm, class, in step",
               _ctl("sensors=off", "contract=class", "contract_step=on", "contract_period_ms=100"), "cosched", "ctl"),
+    Scheduler("ccs", "ccs, sensors off", _ctl("sensors=off", policy="ccs"), "cosched", "ctl"),
+    Scheduler("fit", "fit, sensors off", _ctl("sensors=off", policy="fit"), "cosched", "ctl"),
+    Scheduler("fit-step", "fit, in step",
+              _ctl("sensors=off", "contract_step=on", "contract_period_ms=100", policy="fit"),
+              "cosched", "ctl"),
+    Scheduler("fit-queue", "fit, queue", _ctl("sensors=off", "contract=queue", policy="fit"), "cosched", "ctl"),
     Scheduler("csm-no-gang", "csm, gang=off", _ctl("sensors=off", "gang=off"), "cosched", "ctl"),
     Scheduler("nice19", "EEVDF, nice 19", how="nice19"),
     Scheduler("idle", "EEVDF, SCHED_IDLE", how="idle"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.kselftest import ktap
 from tests.kselftest.node import Recorder, cpu_s, job, loaded, spawned
@@ -64,12 +64,15 @@ def part_of_each_cpu() -> None:
 
 
 def in_place_of_epochs() -> None:
-    """The same where the policy has epochs, and gangs are asked for: jobs have L, whoever is present."""
-    with job("gang") as cgroup, loaded("ccs", epochs="task", share_l=0.25, gang="on", gang_ms=_PERIOD_MS):
-        with _hogs(_CPUS) as local, _hogs(_CPUS, cgroup) as ranks:
+    """Under Set_Quantum windows are in place of epochs: jobs have L while a user is present, else half."""
+    with job("gang") as cgroup, _hogs(_CPUS) as local, _hogs(_CPUS, cgroup) as ranks, ExitStack() as stack:
+        knobs: dict[str, Any] = {"epochs": "task", "share_l": 0.25, "gang": "on", "gang_ms": _PERIOD_MS}
+        scheduler = stack.enter_context(loaded("ccs", **knobs))
+        for user, share in ktap.cases(((True, 0.25), (False, 0.5)), 2):
+            scheduler.adjust(set_quantum=1, local_user=int(user))
             got = _parts([*ranks, *local])
-        _have("the job", got[:_CPUS], 0.25)
-        _have("local tasks", got[_CPUS:], 0.75)
+            _have(f"{'a user' if user else 'no user'}, the job", got[:_CPUS], share)
+            _have("local tasks", got[_CPUS:], 1 - share)
 
 
 def yields_in_its_window() -> None:

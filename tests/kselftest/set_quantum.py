@@ -105,7 +105,7 @@ def told_and_switched() -> None:
     hog = ktap.program("hog")
     times = f"quantum_ms={_QUANTUM_MS}", f"epoch_ms={_EPOCH_S * 1000:.0f}"
     with (
-        agent("local_user=on", "share_l=0.25", *times, policy="ccs"),
+        agent("local_user=on", "share_l=0.25", "gang=off", *times, policy="ccs"),
         spawned("taskset", "1", "ctl", "run", "--job", "t", "--", hog, "1"),
         spawned(hog, "1", cpu=0),
     ):
