@@ -197,15 +197,17 @@ _BARRIERS = {15: 2000, 70: 1000, 2000: 50}  # by phase, µs: enough work for som
 _LIMIT_MS = 1000  # for a repeat: spinning beside hogs takes for ever under some
 
 
-def _barriers(way: str, load: str, phase: int = 70, twice: bool = False, jobs: int = 1) -> Benchmark:
-    """Threads at barriers, one on each CPU unless there are twice as many."""
+def _barriers(
+    way: str, load: str, phase: int = 70, twice: bool = False, jobs: int = 1, longer: int = 1
+) -> Benchmark:
+    """Threads at barriers, one on each CPU unless there are twice as many; `longer`: so many times as long."""
     name = f"barriers-{way}-{load}" + ("" if phase == 70 else f"-{phase}us")
-    name += ("-twice" if twice else "") + ("-two-jobs" if jobs > 1 else "")
-    title = f"barriers of {phase:,} µs, {_WAYS[way]}{_BESIDE[load]}"
+    name += ("-twice" if twice else "") + ("-two-jobs" if jobs > 1 else "") + ("-long" if longer > 1 else "")
+    count, where = _BARRIERS[phase] * longer, ("{job}", "{other}")[:jobs]
+    title = f"{f'{count:,} ' if longer > 1 else ''}barriers of {phase:,} µs, {_WAYS[way]}{_BESIDE[load]}"
     title += (", 2 threads a CPU" if twice else "") + (", two jobs" if jobs > 1 else "")
     argv = ("{dir}/barriers", "--way", way, "--as", "{as}", "--phase", str(phase), *_LOADS[load],
-            "--threads", "{twice}" if twice else "{cpus}", "--limit", str(_LIMIT_MS))
-    count, where = _BARRIERS[phase], ("{job}", "{other}")[:jobs]
+            "--threads", "{twice}" if twice else "{cpus}", "--limit", str(_LIMIT_MS * longer))
     return Benchmark(name, title, "ns", (*argv, "--barriers", str(count), *where),
                      (*argv, "--barriers", str(count // 2), "--repeats", "2", *where), job=True)
 
@@ -226,7 +228,9 @@ _TOGETHER = (
     _pingpong("pipe", 20000),
     _hackbench("pipes", "--pipe"),
 )
-BENCHMARKS = {one.name: one for one in (*_OBSERVED, *_SCHEDULING, *_TOGETHER)}
+# by the number of CPUs: long enough for some windows
+_BY_CPUS = tuple(_barriers(way, "hogs", longer=2) for way in _WAYS)
+BENCHMARKS = {one.name: one for one in (*_OBSERVED, *_SCHEDULING, *_TOGETHER, *_BY_CPUS)}
 
 
 def runs(scheduler: str, bench: str) -> bool:
@@ -260,7 +264,12 @@ def _smp(cpus: int, group: str) -> Part:
                 tuple(one.name for one in _TOGETHER), vm=("--cpus", str(cpus)), cpus=cpus, group=group, named=True)
 
 
-SMP = "smp"
+def _by_cpus(cpus: int) -> Part:
+    return Part(f"gangs-{cpus}", f"gangs on {cpus} CPUs", ("nice19", "csm", "ccs"), tuple(one.name for one in _BY_CPUS),
+                vm=("--cpus", str(cpus)), cpus=cpus, group=GANGS, named=True)
+
+
+SMP, GANGS = "smp", "gangs"
 PARTS = {
     one.name: one for one in (
         Part("time", "what scheduling costs", _COMPARED, tuple(one.name for one in _SCHEDULING)),
@@ -270,5 +279,6 @@ PARTS = {
         _smp(2, SMP),
         _smp(4, SMP),
         _smp(8, ""),  # takes hours
+        *map(_by_cpus, (2, 4, 8)),
     )
 }
