@@ -27,6 +27,10 @@ __all__ = ["main"]
 
 RESULTS = REPO / "results"
 _GROUPS = {name: part.group for name, part in plan.PARTS.items() if part.group}
+_GROUPED = "; ".join(
+    f"'{group}' is {', '.join(name for name in _GROUPS if _GROUPS[name] == group)}"
+    for group in dict.fromkeys(_GROUPS.values())
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +50,9 @@ class _Choice:
             return ""
         if not self.parts:
             return "bench"
-        if set(self.parts) == set(_GROUPS):
-            return plan.SMP
+        groups = {_GROUPS.get(name, "") for name in self.parts}
+        if len(groups) == 1 and (group := groups.pop()) and len(self.parts) == list(_GROUPS.values()).count(group):
+            return group
         return self.parts[0] if len(self.parts) == 1 and plan.PARTS[self.parts[0]].named else ""
 
     def order(self, part: plan.Part) -> Order | None:
@@ -179,7 +184,7 @@ def _names(known: dict[str, object], prefix: bool, groups: Mapping[str, str] = {
     multiple=True,
     metavar="NAME",
     callback=_names(dict(plan.PARTS), False, _GROUPS),
-    help=f"run this part: {', '.join(plan.PARTS)}; 'smp' is {' and '.join(_GROUPS)}",
+    help=f"run this part: {', '.join(plan.PARTS)}; {_GROUPED}",
 )
 @click.option(
     "--kernel",
