@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from ctl.demo import report, results
 from ctl.demo.progress import Progress, describe
-from ctl.demo.scenario import SCENARIOS, Scenario
+from ctl.demo.scenario import CORES, SCENARIOS, Scenario
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 
@@ -58,6 +59,19 @@ def test_figures_of_one_measurement() -> None:
     assert summary["local.mean"] == pytest.approx(11.0)
     assert summary["local.p50"] == 2.0
     assert summary["local.p99"] == summary["local.max"] == 30.0
+
+
+def test_a_user_who_compiles() -> None:
+    compiling = {"compiled_s": 7.77}
+    found = runs(eevdf=measurement() | compiling, csm=measurement(small=20.0) | compiling | {"compiled_s": 3.4})
+    assert report.summarise(found["csm"][0])["compiled"] == 3.4
+    assert {one.key for one in report.figures(["small", "large"], True)} == set(report.summarise(found["csm"][0]))
+    console = Console(file=io.StringIO(), width=200)
+    console.print(report.table(found, dataclasses.replace(SCENARIOS[CORES], jobs=Scenario().jobs)))
+    assert isinstance(console.file, io.StringIO)
+    text = " ".join(console.file.getvalue().split())
+    assert "and 2 compilers, on 2 CPUs" in text and "user's compilers: completion 7.8 → 3.4 s (2.3 times less)" in text
+    assert "compilers after 3.4 s and the person" in text and "with eevdf, 55 s, 7.8 s and 30 ms" in text
 
 
 def test_every_figure_has_a_number() -> None:

@@ -30,8 +30,8 @@ def test_several_cpus_are_measured_only_when_named() -> None:
 
 def test_what_is_whole_is_kept_under_its_name() -> None:
     assert choice().kept_as == "bench" and choice(*SMP).kept_as == choice(*reversed(SMP)).kept_as == "smp"
-    assert choice("smp-2").kept_as == "smp-2"
-    narrowed = (choice(*SMP, "smp-8"), choice("time"), choice(*SMP, quick=True),
+    assert choice("smp-2").kept_as == "smp-2" and choice("gangs-2", "gangs-4", "gangs-8").kept_as == "gangs"
+    narrowed = (choice(*SMP, "smp-8"), choice("time"), choice("gangs-2", "gangs-4"), choice(*SMP, quick=True),
                 choice(*SMP, schedulers=("csm",)), choice(only=("switch-2",)))  # fmt: skip
     assert [one.kept_as for one in narrowed] == [""] * len(narrowed)
 
