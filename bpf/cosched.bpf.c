@@ -266,10 +266,10 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && any_parallel(k) && is_queued_or_runs(prev) && goes_on(prev, cpu))
 		return;
 	/* one who yields would ask other CPUs again and again */
-	if (cfg.nr_cpus > 1 && goes && !yields && !prev->scx.slice && nr_busy && pull(cpu))
+	if (cfg.nr_cpus > 1 && goes && !yields && !prev->scx.slice && busy.nr && pull(cpu))
 		return;
 	if (rq->ordered && may_become_quiet(prev, rq, cpu, k)) {
-		if (become_quiet(cpu))
+		if (become_quiet(cpu, any_parallel(k) ? QUIET_BATCH : QUIET_CROWD))
 			return;
 	} else if (rq->ordered) {
 		if (rule_has(k->rule, R_BY_CLASS))
@@ -284,7 +284,7 @@ void SCX_OP(cosched_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	mark_empty(rq);
 	/* one whose only task goes on has asked as its quantum ended */
-	if (nr_busy && !(prev && is_queued_or_runs(prev)))
+	if (busy.nr && !(prev && is_queued_or_runs(prev)))
 		steal(cpu);
 }
 

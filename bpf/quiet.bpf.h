@@ -18,7 +18,8 @@
 #include "quantum.bpf.h"
 #include "running.bpf.h"
 
-#define QUIET_BATCH	16		/* tasks moved in one dispatch */
+#define QUIET_BATCH	16		/* tasks moved in one dispatch, */
+#define QUIET_CROWD	256		/* and where no job is on the node: those that ran come back to the old queue's end */
 #define QUIET_MOST	QUIET_BATCH	/* tasks of a quiet CPU, where there is a job */
 #define QUIET_PAUSE	25		/* jiffies, which cost no call to read: 100 ms at Debian's 250 Hz */
 
@@ -87,12 +88,12 @@ static __always_inline bool may_become_quiet(struct task_struct *prev, struct rq
  * queue in use: move its tasks to the local DSQ, in their order. New arrivals go behind
  * them until all have been moved. Returns whether there is a task to run.
  */
-static __noinline int become_quiet(s32 cpu)
+static __noinline int become_quiet(s32 cpu, u32 most)
 {
 	struct rq_ctx *rq = rq_of(cpu);
 	int i, moved = 0;
 
-	bpf_for(i, 0, QUIET_BATCH) {
+	bpf_for(i, 0, most) {
 		if (!scx_bpf_dsq_move_to_local(cpu)) {
 			rq->ordered = 0;
 			break;

@@ -67,7 +67,7 @@ struct rq_ctx {
 	u32	gap;		/* enum queue_end from which it was found; 0: there is none */
 	u32	gap_room;	/* how many tasks may still move, and one; 0: not begun */
 	u32	gap_portion;	/* how many may in this dispatch */
-	u32	busy;		/* counted in nr_busy */
+	u32	busy;		/* counted in busy */
 	u32	ordered;	/* the vtime queue is in use: not quiet */
 	u32	steal_at;	/* how many CPUs further on the next search for a task begins */
 	u32	inactive;	/* the CPU goes offline, is, or comes */
@@ -91,7 +91,7 @@ struct rq_ctx {
 	u32	returning;	/* and the first of them, so many, come back now */
 	u32	msg_tid[MSG_SLOTS];
 	struct placing w;
-};
+} __attribute__((aligned(64)));
 
 /* Another DSQ: the tasks of @cpu that wait for the next epoch, first come, first served. */
 #define EXPIRED(cpu)	(MAX_CPUS + (cpu))
@@ -113,7 +113,10 @@ static __always_inline bool is_jobs(u32 window)
 	return window & 1;
 }
 
-static u32 nr_busy;		/* CPUs whose ready queue was seen non-empty */
+/* CPUs whose ready queue was seen non-empty. Each CPU writes it, so it shares no cache line with what all read. */
+static struct {
+	u32	nr;
+} __attribute__((aligned(64))) busy;
 
 static __always_inline struct rq_ctx *rq_of(s32 cpu)
 {
@@ -162,7 +165,7 @@ static __always_inline void mark_busy(struct rq_ctx *rq)
 	if (cfg.nr_cpus < 2 || rq->busy)
 		return;
 	rq->busy = 1;
-	__sync_fetch_and_add(&nr_busy, 1);
+	__sync_fetch_and_add(&busy.nr, 1);
 }
 
 static __always_inline void mark_empty(struct rq_ctx *rq)
@@ -170,7 +173,7 @@ static __always_inline void mark_empty(struct rq_ctx *rq)
 	if (!rq->busy)
 		return;
 	rq->busy = 0;
-	__sync_fetch_and_sub(&nr_busy, 1);
+	__sync_fetch_and_sub(&busy.nr, 1);
 }
 
 #endif /* RQ_BPF_H */

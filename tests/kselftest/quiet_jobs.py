@@ -30,12 +30,12 @@ def beside_a_sleeping_job() -> None:
 
 
 def a_crowd_stays_in_order() -> None:
-    """More local tasks than a task of a job could have enqueued again stay in the ordered queue."""
+    """More local tasks than a task of a job could have enqueued again stay in the ordered queue while there is a job."""
     with (
         online(1, False),
         job("asleep") as cgroup,
         loaded() as scheduler,
-        spawned("sleep", "999", cgroup=cgroup),
+        spawned("sleep", "999", cgroup=cgroup) as asleep,
         spawned(ktap.program("hog"), str(_HOGS), cpu=0),
     ):
         ktap.until(lambda: scheduler.snapshot(0)["queued"] > _HOGS - 5, "all hogs wait in the ordered queue", 40)
@@ -43,6 +43,8 @@ def a_crowd_stays_in_order() -> None:
         for _ in range(20):
             fewest = min(fewest, scheduler.snapshot(0)["queued"])
             time.sleep(0.05)
+        asleep.kill()
+        ktap.until(lambda: scheduler.snapshot(0)["queued"] == 0, "without a job no hog waits in the ordered queue")
     assert fewest > _HOGS - 10, f"only {fewest} of {_HOGS} hogs waited in the ordered queue"
 
 
