@@ -28,7 +28,8 @@ Operations (arguments; result):
     place      count; optional memory, by   [node]: where a job should run, see `ctl place`
     queue                                   {"room", "turn_left_s", "turns", "jobs"}: the queue of policy fit
     history                                 [{"program", "user", "ranks", "runs", "most", "working", "estimate"}], bytes
-    cancel     jid                          {"jid", "was": "here" or "waiting"}: the job is killed, or forgotten
+    cancel     jid; optional signal, grace  {"jid", "was": "here" or "waiting", "grace"}: the job gets the signal and is
+                                            killed after grace s, 0: at once; or it is forgotten
     unload                                  {}: sent when the scheduler is gone; the agent then ends
     trace                                   a stream of decision records; see below
     follow                                  a stream, one event per line: {"time", "kind", "text", ...}

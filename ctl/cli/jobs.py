@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl run`, `ctl place`, `ctl jobs`, `ctl queue`, `ctl history`, `ctl cancel`, `ctl tasks`."""
+"""`ctl run`, `ctl place`, `ctl jobs`, `ctl queue`, `ctl history`, `ctl tasks`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ctl.errors import CoschedError
 if TYPE_CHECKING:
     from ctl.protocol import Client
 
-__all__ = ["cancel", "history", "jobs", "place", "queue", "run", "tasks", "wait_to_begin"]
+__all__ = ["history", "jobs", "place", "queue", "run", "tasks", "wait_to_begin"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two; a bare number is MiB, as for Slurm
@@ -298,24 +298,6 @@ def history(program: str | None, as_json: bool) -> None:
         table(columns, rows, right=columns[2:], empty="no job has ended under policy fit yet")
 
     emit(found, as_json, people)
-
-
-@click.command()
-@click.argument("jid")
-@JSON
-def cancel(jid: str, as_json: bool) -> None:
-    """End a job: kill its processes here, or take it out of the queue.
-
-    \b
-    Example:
-      ctl cancel sim
-    """
-    from ctl.protocol import Client
-
-    with Client() as agent:
-        done: dict[str, Any] = agent.call("cancel", jid=jid)
-    words = "killed" if done["was"] == "here" else "waits no longer: its `ctl run` ends"
-    emit(done, as_json, lambda: click.echo(f"job {jid} {words}"))
 
 
 @click.command()

@@ -40,7 +40,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "jobs": "jobs",
     "queue": "jobs",
     "history": "jobs",
-    "cancel": "jobs",
+    "cancel": "cancel",
     "place": "jobs",
     "tasks": "jobs",
     "cluster": "cluster",

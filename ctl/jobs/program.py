@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-__all__ = ["executable_of", "program_of", "ranks_of"]
+__all__ = ["executable_of", "is_launcher", "program_of", "ranks_of"]
 
 # programs that start another one: `mpiexec -n 4 ./sim` is a run of sim
 _LAUNCHER: Final = re.compile(
@@ -20,7 +20,7 @@ _MPI: Final = re.compile(r"(mpiexec|mpirun|orterun|prterun)(\.\w+)?")
 _RANKS: Final = ("-n", "-np", "--np", "--n")
 _HOSTS: Final = re.compile(r"--?(hosts?|hostlist|(default-)?hostfile|machine(file)?|f|ppn|npernode|map-by)")
 # what a launcher starts on other nodes: which program it is about, only the launcher knows
-_DAEMON: Final = re.compile(r"hydra_\w+|prted|orted")
+_DAEMON: Final = re.compile(r"hydra_\w+|prted?|orted")
 _INTERPRETER: Final = re.compile(r"(python|perl|ruby|Rscript|julia|bash|sh|dash|zsh)[\d.]*")
 
 
@@ -55,6 +55,16 @@ def executable_of(program: str) -> str:
     '/usr/bin/env'
     """
     return program if os.path.isfile(program) else program.partition(" ")[0]
+
+
+def is_launcher(path: str) -> bool:
+    """Whether the file is mpiexec or one of its daemons.
+
+    >>> is_launcher("/usr/bin/hydra_pmi_proxy"), is_launcher("/usr/bin/mpiexec.hydra"), is_launcher("/bin/sleep")
+    (True, True, False)
+    """
+    name = os.path.basename(path)
+    return bool(_MPI.fullmatch(name) or _DAEMON.fullmatch(name))
 
 
 def ranks_of(command: Sequence[str]) -> int:

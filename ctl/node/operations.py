@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = ["Operations", "measure_of", "server_of"]
 
 _MOST_NODES = 1 << 20
 _MOST_RANKS = 1 << 16
+_LONGEST_GRACE = 86400  # s
 _LONGEST_PATH = 4096  # characters: Linux' PATH_MAX
 
 
@@ -208,16 +210,28 @@ class Operations:
             raise CoschedError(f"job {jid} belongs to user {owner}, not to {peer.user}", USAGE)
         if job is not None and job.origin == SLURM:
             raise CoschedError(f"job {jid} is a job of Slurm: use scancel {jid}", USAGE)
-        if job is not None:
+        number, grace_s = _ending(arguments)
+        if job is not None and not grace_s:
             self._agent.jobs.kill(jid)
+        elif job is not None:
+            self._agent.contract.end(job, number, grace_s)
         else:
             self._agent.contract.fitting.cancel(jid)
             self._agent.tell("queue", f"job {jid} was cancelled while it waited", jid=jid, action="cancel")
-        return {"jid": jid, "was": "here" if job is not None else "waiting"}
+        return {"jid": jid, "was": "here" if job is not None else "waiting", "grace": grace_s}
 
     async def _unload(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
         self._agent.let_go("unloaded by ctl unload")
         return self._report.ping()
+
+
+def _ending(arguments: dict[str, Any]) -> tuple[int, int]:
+    """The signal of a cancel, and its grace in s; 0: killed at once."""
+    number, grace_s = arguments.get("signal", signal.SIGTERM), arguments.get("grace", 0)
+    for name, value, least, most in (("signal", number, 1, 64), ("grace", grace_s, 0, _LONGEST_GRACE)):
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise CoschedError(f"cancel with {name} {brief(value)}: give a number from {least} to {most}", USAGE)
+    return number, grace_s
 
 
 def _need(arguments: dict[str, Any], key: str = "memory") -> int:

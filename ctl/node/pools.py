@@ -107,12 +107,13 @@ class Pools:
         self._cgroups.protect(jid, 0, 0)
         self._pusher.submit(self._push_out, jid)
 
-    def go_on(self, jid: str) -> None:
-        """Thaw a job and bring its memory back."""
+    def go_on(self, jid: str, read: bool = True) -> None:
+        """Thaw a job and, if `read`, bring its memory back."""
         self._stopped.discard(jid)
         self._cgroups.set_frozen(jid, False)
-        self._coming[jid] = _COMING
-        self._read_back(jid)
+        if read:
+            self._coming[jid] = _COMING
+            self._read_back(jid)
 
     def come_back(self, jid: str) -> None:
         """Bring back pages that a running job has lost, from the end of this epoch on, as far as there is room."""

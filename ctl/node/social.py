@@ -29,6 +29,7 @@ from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.observations import Input
 from ctl.kernel.scheduler import Scheduler
 from ctl.node import local_user, set_memory, speed
+from ctl.node.endings import Endings
 from ctl.node.explicit import Period, Slots
 from ctl.node.fitting import Fitting
 from ctl.node.job_memory import as_seen
@@ -73,6 +74,7 @@ class SocialContract:
         self.epoch: set_memory.Epoch | None = None  # the last epoch that Set_Memory saw
         self.pools = Pools(cgroups)
         self.fitting = Fitting(queue, cgroups, self.pools)
+        self.endings = Endings(cgroups, tell)
         self.urgency = Urgency(tell)
         self.slots, self.steps = Slots(cgroups, self.urgency, tell), Steps(self.urgency, tell)
         self.peers: Peers | None = None
@@ -112,6 +114,7 @@ class SocialContract:
         self._timers.clear()
         self.slots.keep(None)
         self.steps.keep(0)
+        self.endings.clear()
         self.pools.release([job.jid for job in self._jobs()])
 
     async def close(self) -> None:
@@ -212,11 +215,14 @@ class SocialContract:
         self._keep_time()
         self._told.pop(job.jid, None)
         self.pools.forget(job.jid)
+        self.endings.forget(job.jid)
         self._slow(job, False)
         self.fit()
 
     def state(self, jid: str) -> tuple[str, str]:
         """A job's state here, "free", "slowed" or "stopped", and the reason."""
+        if jid in self.endings:
+            return "free", self.endings.why(jid)
         if why := dict(self._stops()).get(jid):
             return "stopped", why
         if self.peers is not None:
@@ -225,6 +231,11 @@ class SocialContract:
         slowed = self.user.present and self._settings.on("quantum")
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
+    def end(self, job: Job, number: int, grace_s: float) -> None:
+        """Tell a job to end: it gets the signal, and goes on if it was stopped."""
+        self.endings.begin(job.jid, number, grace_s)
+        self._settle(job)
+
     def _settle(self, job: Job) -> None:
         """Make freezer and kernel agree with the job's state."""
         state, why = self.state(job.jid)
@@ -232,7 +243,7 @@ class SocialContract:
             self.pools.stop(job.jid)
             self.tell("stop", f"job {job.jid} stopped: {why}", jid=job.jid, action="stop", why=why)
         elif state != "stopped" and self.pools.stopped(job.jid):
-            self.pools.go_on(job.jid)
+            self.pools.go_on(job.jid, read=job.jid not in self.endings)
             self.tell("stop", f"job {job.jid} goes on", jid=job.jid, action="resume")
         self._slow(job, self.peers is not None and state == "slowed")
 

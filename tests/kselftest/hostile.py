@@ -38,7 +38,7 @@ _ARGUMENTS = (
     ("switch", ("policy", "knobs")),
     ("enter", ("jid", "memory", "program")),
     ("place", ("count", "memory", "by")),
-    ("cancel", ("jid",)),
+    ("cancel", ("jid", "signal", "grace")),
     ("nope", ("x",)),
     ("status", ("x",)),
 )
