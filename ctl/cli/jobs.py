@@ -42,7 +42,7 @@ BY = click.option("--by", metavar="POLICY", default="", help="cpu, mem, cpu-mem-
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--job", "-j", "jid", metavar="JID", required=True, help="the job to start or to join")
+@click.option("--job", "-j", "jid", metavar="JID", help="the job to start or to join; without, a new one")
 @click.option("--memory", "need", metavar="SIZE", callback=_bytes, help="what the job needs on each node: 48M, 2G")
 @click.option("--now", is_flag=True, help="do not wait for memory")
 @click.option("--nodes", "count", metavar="N", type=click.IntRange(1), help="run on so many nodes, chosen by load")
@@ -51,13 +51,20 @@ BY = click.option("--by", metavar="POLICY", default="", help="cpu, mem, cpu-mem-
 @click.option("--verbose", "-v", is_flag=True, help="tell what is set in the command's environment")
 @click.argument("command", metavar="-- CMD…", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    jid: str, need: int, now: bool, count: int | None, per_node: int, by: str, verbose: bool, command: tuple[str, ...]
+    jid: str | None,
+    need: int,
+    now: bool,
+    count: int | None,
+    per_node: int,
+    by: str,
+    verbose: bool,
+    command: tuple[str, ...],
 ) -> int:
     """Run a command as (part of) a parallel job.
 
     The command replaces `ctl run`: same user, environment, directory and terminal, and its exit status. Commands with
-    the same JID are one job. A job ends with its last process. Ranks that mpiexec starts on other nodes are in the job
-    there; these nodes need an agent (`ctl load`), too.
+    the same JID are one job; without --job it is a new one, whose JID is told on stderr. A job ends with its last
+    process. Ranks that mpiexec starts on other nodes are in the job there; these nodes need an agent (`ctl load`), too.
 
     Under policy fit a job waits until its memory fits beside the jobs before it; `ctl queue` lists them. With --memory
     it waits before it begins. Without, its need is that of earlier runs (`ctl history`), before the first run the
@@ -73,7 +80,7 @@ def run(
 
     \b
     Examples:
-      ctl run --job sim -- mpiexec.mpich -n 4 ./sim
+      ctl run -- mpiexec.mpich -n 4 ./sim
       ctl run --job sim --memory 2G --nodes 3 --per-node 2 -- mpiexec.mpich -n 6 ./sim
       ctl run --job sim --memory 2G -- mpiexec.mpich -n 4 ./sim
       ctl run --job sim -- mpiexec.mpich -hosts node1,node2 -n 8 ./sim
@@ -84,11 +91,14 @@ def run(
     from ctl.jobs.launcher import environment, hosts, wait_policy
     from ctl.jobs.program import executable_of, program_of, ranks_of
     from ctl.kernel.elf import static_size
-    from ctl.kernel.jid import check_jid
+    from ctl.kernel.jid import check_jid, new_jid
     from ctl.protocol import Client
 
-    check_jid(jid)
     program = shutil.which(command[0])
+    if jid is None:
+        jid = new_jid(program_of(command) or command[0], os.getpid())
+        click.echo(f"job {jid}", err=True)
+    check_jid(jid)
     if program is None:
         found = os.path.exists(command[0])
         why = "is not executable" if found else "is not found"
@@ -211,7 +221,7 @@ def jobs(as_json: bool) -> None:
             for job in found
         ]
         narrow = ("from", "faults", "given", "suffered", "swap MiB", "faults/s")
-        start = "no jobs: start a job with `ctl run --job JID -- CMD`"
+        start = "no jobs: start a job with `ctl run -- CMD`"
         table(columns, rows, right=columns[1:-2], empty=start, give_way=narrow)
         for job in found:
             if job["why"]:

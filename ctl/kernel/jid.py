@@ -7,9 +7,19 @@ import re
 
 from ctl.errors import USAGE, CoschedError
 
-__all__ = ["check_jid"]
+__all__ = ["check_jid", "new_jid"]
 
 _JID = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+
+
+def new_jid(program: str, number: int) -> str:
+    """A JID for a job of this program without one: its name, and a number that no other living job has.
+
+    >>> new_jid("/usr/bin/python3 /home/eve/my sim.py", 4711)
+    'my_sim.py-4711'
+    """
+    name = re.sub(r"[^A-Za-z0-9._:-]", "_", program.rpartition("/")[2])
+    return f"{name[:40] or 'job'}-{number}"
 
 
 def check_jid(jid: str) -> str:

@@ -30,7 +30,7 @@ def beside_a_sleeping_job() -> None:
 
 
 def a_crowd_stays_in_order() -> None:
-    """More local tasks than a task of a job could have enqueued again stay in the ordered queue while there is a job."""
+    """More local tasks than a job's task could have enqueued again stay in the ordered queue while a job is there."""
     with (
         online(1, False),
         job("asleep") as cgroup,
