@@ -92,6 +92,7 @@ class Replay:
     left_middle: int = 0
     put_backs: int = 0
     windows: int = 0
+    turns: int = 0  # of these, where one of several jobs had the turn
 
     @property
     def decisions(self) -> int:
@@ -132,6 +133,7 @@ class Replay:
             return None
         if record.env.cause == WINDOW:
             self.windows += 1
+            self.turns += record.window.turns
         else:
             self.by_rule[record.env.rule] += 1
         self.bounded += record.bounded
@@ -147,7 +149,8 @@ class Replay:
             f"replay: {self.decisions} decisions in {self.files} files, {self.mismatches} mismatches, "
             f"{self.disorders} disorders in {self.checked} queues, {self.overtakes} overtakes, "
             f"{self.lost} lost, {self.truncated} truncated, {self.bounded} bounded, {self.gaps} without a key, "
-            f"{self.left_middle} left from the middle, {self.put_backs} put back, {self.windows} in windows"
+            f"{self.left_middle} left from the middle, {self.put_backs} put back, {self.windows} in windows, "
+            f"{self.turns} in turns"
         )
 
 

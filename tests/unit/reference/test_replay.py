@@ -346,6 +346,7 @@ def test_what_leaves_in_a_window(tmp_path: Path) -> None:
     objects = recording("csm", windows=True)
     result = replay(tmp_path, objects)
     assert result.exit_code == 0 and f"{len(_in_windows(objects))} in windows" in result.output, result.output
+    assert f", {sum(one['turns'] for one in _in_windows(objects))} in turns" in result.output
     assert any(one["overtaken"] for one in _in_windows(objects))
 
 
