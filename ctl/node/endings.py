@@ -48,7 +48,7 @@ class Endings:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         name = signal.Signals(number).name
-        self._tell("job", f"job {jid} got {name}; killed in {grace_s:g} s", jid=jid, action="signal", signal=name)
+        self._tell("cancel", f"job {jid} got {name}; killed in {grace_s:g} s", jid=jid, action="signal", signal=name)
 
     def __contains__(self, jid: object) -> bool:
         """Whether the job was told to end."""
@@ -71,5 +71,5 @@ class Endings:
 
     def _kill(self, jid: str) -> None:
         self._timers.pop(jid, None)
-        self._tell("job", f"job {jid} is killed: its grace is over", jid=jid, action="kill")
+        self._tell("cancel", f"job {jid} is killed: its grace is over", jid=jid, action="kill")
         self._cgroups.kill(jid)
