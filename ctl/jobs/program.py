@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-__all__ = ["executable_of", "is_launcher", "program_of", "ranks_of"]
+from ctl.kernel.launchers import MPI_DAEMON, MPI_LAUNCHER
+
+__all__ = ["executable_of", "program_of", "ranks_of"]
 
 # programs that start another one: `mpiexec -n 4 ./sim` is a run of sim
 _LAUNCHER: Final = re.compile(
     r"(mpiexec|mpirun|orterun|prterun)(\.\w+)?|srun|env|nice|taskset|numactl|stdbuf|time|timeout|setsid|nohup"
 )
-_MPI: Final = re.compile(r"(mpiexec|mpirun|orterun|prterun)(\.\w+)?")
 _RANKS: Final = ("-n", "-np", "--np", "--n")
 _HOSTS: Final = re.compile(r"--?(hosts?|hostlist|(default-)?hostfile|machine(file)?|f|ppn|npernode|map-by)")
-# what a launcher starts on other nodes: which program it is about, only the launcher knows
-_DAEMON: Final = re.compile(r"hydra_\w+|prted?|orted")
 _INTERPRETER: Final = re.compile(r"(python|perl|ruby|Rscript|julia|bash|sh|dash|zsh)[\d.]*")
 
 
@@ -38,7 +37,7 @@ def program_of(command: Sequence[str]) -> str:
         name = os.path.basename(word)
         if path is None:  # an option of a launcher, or its value
             continue
-        if _DAEMON.fullmatch(name):
+        if MPI_DAEMON.fullmatch(name):
             return ""
         if _INTERPRETER.fullmatch(name):
             script = next((one for one in words if os.path.isfile(one)), "")
@@ -57,16 +56,6 @@ def executable_of(program: str) -> str:
     return program if os.path.isfile(program) else program.partition(" ")[0]
 
 
-def is_launcher(path: str) -> bool:
-    """Whether the file is mpiexec or one of its daemons.
-
-    >>> is_launcher("/usr/bin/hydra_pmi_proxy"), is_launcher("/usr/bin/mpiexec.hydra"), is_launcher("/bin/sleep")
-    (True, True, False)
-    """
-    name = os.path.basename(path)
-    return bool(_MPI.fullmatch(name) or _DAEMON.fullmatch(name))
-
-
 def ranks_of(command: Sequence[str]) -> int:
     """The ranks that mpiexec starts on this node; 0: unknown, as where it is told of hosts or of several programs.
 
@@ -74,7 +63,7 @@ def ranks_of(command: Sequence[str]) -> int:
     (4, 0)
     """
     words = list(command)
-    while words and not _MPI.fullmatch(os.path.basename(words.pop(0))):
+    while words and not MPI_LAUNCHER.fullmatch(os.path.basename(words.pop(0))):
         pass
     if ":" in words:
         return 0

@@ -15,8 +15,8 @@ import signal
 import time
 from collections.abc import Callable
 
-from ctl.jobs.program import is_launcher
 from ctl.kernel.cgroups import JobCgroups
+from ctl.kernel.launchers import is_launcher
 
 __all__ = ["Endings"]
 

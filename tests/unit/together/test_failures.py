@@ -67,7 +67,7 @@ BROKEN: dict[str, tuple[object, str, Callable[..., Any], str]] = {
     "no job goes behind at the end of a turn": (queue, "had_their_turn", lambda *_: [], "waits since"),
     "news of others wait for the next look": (SocialContract, "_fit_again", lambda _: None, "a part of its nodes"),
     "an ending agent thaws nothing": (Pools, "release", lambda self, jids: self.unlimit(jids), "left on"),
-    "a job that goes on stays frozen": (Pools, "go_on", lambda self, jid: self._stopped.discard(jid), ""),
+    "a job that goes on stays frozen": (Pools, "go_on", lambda self, jid, **_: self._stopped.discard(jid), ""),
     "an ending agent lifts no limit": (Pools, "unlimit", lambda _self, _jids: None, "left on"),
     "a supervisor undoes nothing": (Kernel, "repair", lambda _: [], "left on"),
     "an agent that goes on believes its jobs stopped": (Pools, "hold_still", lambda _: None, "do not fit"),
