@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`just tables`: fill in the tables of README.md and docs/*.md from results/; with --check only say what differs."""
+"""`just tables`: fill in the tables of README.md and docs/*.md from results/, and draw docs/gangs.png; with --check
+only say what differs in the tables."""
 
 from __future__ import annotations
 
 import sys
 
-from docs.tables import experiments, measurements, others, readme
+from docs.tables import experiments, gangs, measurements, others, readme
 from docs.tables.blocks import PAGES, faults, renewed
 
 __all__ = ["TABLES", "main"]
 
-TABLES = {one.name: one for one in (*readme.TABLES, *measurements.TABLES, *experiments.TABLES, *others.TABLES)}
+TABLES = {one.name: one for page in (readme, measurements, gangs, experiments, others) for one in page.TABLES}
 
 
 def main() -> int:
@@ -20,6 +21,7 @@ def main() -> int:
         texts = {page: renewed(text, page, TABLES) for page, text in texts.items()}
         for page, text in texts.items():
             page.write_text(text)
+        gangs.draw()
     wrong = faults(texts, TABLES)
     sys.stderr.write("".join(f"{sentence}\n" for sentence in wrong))
     return int(bool(wrong))

@@ -13,7 +13,7 @@ from tests.bench import plan
 from tests.bench.report import digest
 from tests.experiments import waiting
 
-__all__ = ["BENCH", "SMP", "TABLES", "timed", "together"]
+__all__ = ["BENCH", "SMP", "TABLES", "spread", "timed", "together"]
 
 BENCH: Final = Source("bench")
 SMP: Final = Source("smp-2")
@@ -112,11 +112,12 @@ def _bursts(kept: Results, more: Results) -> Grid:
 def _demo(kept: Results) -> Grid:
     runs = by_config(kept)
     values = {config: demo.values_of(measured) for config, measured in runs.items()}
-    figures = {one.key: one for one in demo.figures(kept.head["scenario"]["jobs"])}
+    compiles = "compiled_s" in kept.runs[0]
+    figures = {one.key: one for one in demo.figures(kept.head["scenario"]["jobs"], compiles)}
     rows = [
         [f"{figures[key].label}, {figures[key].unit}".rstrip(", "),
          *best([demo.number(values[config][key].median, figures[key]) for config in values])]
-        for key in _DEMO
+        for key in (*_DEMO, "compiled") if key in figures
     ]  # fmt: skip
     return Grid(["less is better", *(f"`{config}`" for config in values)], rows)
 
@@ -134,7 +135,7 @@ def together(kept: Results, bench: str, scheduler: str, part: str = "smp-2") -> 
     return found
 
 
-def _spread(row: dict[str, float]) -> str:
+def spread(row: dict[str, float]) -> str:
     """The time in ms, and the range of its repeats; > where most were cut at a limit."""
     if "low" not in row:
         return plain(row["value"] / 1e6, 2)
@@ -145,7 +146,7 @@ def _spread(row: dict[str, float]) -> str:
 def _together(kept: Results) -> Grid:
     table = digest(kept)["smp"]["smp-2"]
     shown = [bench for bench in table if not bench.startswith(("pingpong", "hackbench"))]
-    rows = [[_title(bench), *(_spread(table[bench]["by"][one]) for one in _TOGETHER)] for bench in shown]
+    rows = [[_title(bench), *(spread(table[bench]["by"][one]) for one in _TOGETHER)] for bench in shown]
     return Grid(["ms (range)", *(plan.SCHEDULERS[one].title for one in _TOGETHER)], rows)
 
 
@@ -166,6 +167,7 @@ TABLES: Final = (
     Table("demo", (Source("demo", ("config",)),), _demo),
     Table("demo-crowded", (Source("demo-crowded", ("config",)),), _demo),
     Table("demo-read-ahead", (Source("demo-read-ahead", ("config",)),), _demo),
+    Table("demo-cores", (Source("demo-cores", ("config",)),), _demo),
     Table("waiting", (Source("waiting", ("library", "place", "hog", "config"), {"hog": [True]}),), _waiting),
     noted("agent-cost"),
     noted("contract-share", digits=3),
