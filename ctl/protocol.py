@@ -29,7 +29,8 @@ Operations (arguments; result):
     queue                                   {"room", "turn_left_s", "turns", "jobs"}: the queue of policy fit
     history                                 [{"program", "user", "ranks", "runs", "most", "working", "estimate"}], bytes
     cancel     jid; optional signal, grace  {"jid", "was": "here" or "waiting", "grace"}: the job gets the signal and is
-                                            killed after grace s, 0: at once; or it is forgotten
+                                            killed after grace s, of which "grace" are left; 0: at once;
+                                            or it is forgotten
     unload                                  {}: sent when the scheduler is gone; the agent then ends
     trace                                   a stream of decision records; see below
     follow                                  a stream, one event per line: {"time", "kind", "text", ...}

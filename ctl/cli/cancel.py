@@ -26,7 +26,7 @@ def _signal(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 
 @click.command()
 @click.argument("jids", metavar="JID…", nargs=-1, required=True)
-@click.option("--grace", metavar="S", type=click.IntRange(1, 86400), default=30, show_default=True,
+@click.option("--grace", metavar="S", type=click.IntRange(1, 600), default=30, show_default=True,
               help="seconds from the signal to SIGKILL")
 @click.option("--now", is_flag=True, help="SIGKILL at once")
 @click.option("--signal", "number", metavar="NAME", default="TERM", show_default=True, callback=_signal,
@@ -36,7 +36,8 @@ def cancel(jids: tuple[str, ...], grace: int, now: bool, number: signal.Signals,
     """End jobs here, or take them out of the queue.
 
     The processes of a job get a signal, and SIGKILL if they are there --grace seconds later. MPI's launchers get none:
-    Open MPI's would kill the ranks. A stopped job goes on, to end. If cosched is unloaded before, nobody is killed.
+    Open MPI's would kill the ranks. A stopped job goes on, to end. A second cancel can only shorten the grace. If
+    cosched is unloaded before, nobody is killed.
 
     \b
     Examples:
@@ -46,15 +47,17 @@ def cancel(jids: tuple[str, ...], grace: int, now: bool, number: signal.Signals,
     """
     from ctl.protocol import Client
 
-    with Client() as agent:
-        done: list[dict[str, Any]] = [
-            agent.call("cancel", jid=jid, signal=int(number), grace=0 if now else grace) for jid in jids
-        ]
+    done: list[dict[str, Any]] = []
 
     def people() -> None:
         for one in done:
-            words = f"got {number.name}; killed in {grace} s if it has not ended" if one["grace"] else "killed"
+            words = f"got {number.name}; killed in {one['grace']} s if it has not ended" if one["grace"] else "killed"
             waited = "waits no longer: its `ctl run` ends"
             click.echo(f"job {one['jid']} {words if one['was'] == 'here' else waited}")
 
-    emit(done, as_json, people)
+    try:
+        with Client() as agent:
+            for jid in jids:
+                done.append(agent.call("cancel", jid=jid, signal=int(number), grace=0 if now else grace))
+    finally:  # what was done before one is refused
+        emit(done, as_json, people)

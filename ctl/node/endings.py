@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Jobs that were told to end (`ctl cancel`): a signal, so that they can write a checkpoint, and SIGKILL after a grace.
 
-A job that is stopped goes on for it, and its memory is not brought back: it takes what its end needs. MPI's launchers
+A job that is stopped goes on for it, and its memory is not brought back: it takes what its end needs. So the grace is
+bounded, and a second request can only shorten it: nobody keeps a job from being stopped for long. MPI's launchers
 and daemons get no signal while other processes are there, because Open MPI's then kills the ranks within a second or
 two. They end with the ranks.
 """
@@ -10,11 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import time
 from collections.abc import Callable
 
+from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.launchers import is_launcher
 
@@ -37,18 +40,22 @@ class Endings:
         self._ends: dict[str, float] = {}  # monotonic seconds
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
-    def begin(self, jid: str, number: int, grace_s: float) -> None:
-        """Send the signal to the job's processes; after `grace_s` seconds those that are left are killed."""
-        self.forget(jid)
-        self._ends[jid] = time.monotonic() + grace_s
-        self._timers[jid] = asyncio.get_running_loop().call_later(grace_s, self._kill, jid)
+    def begin(self, jid: str, number: int, grace_s: int) -> int:
+        """Send the signal to the job's processes; after `grace_s` seconds, or what an earlier call has left, those that
+        are there are killed. Returns these seconds, at least 1."""
+        left = self._left_s(jid)
+        if left is None or grace_s < left:
+            self.forget(jid)
+            self._ends[jid] = time.monotonic() + grace_s
+            self._timers[jid] = asyncio.get_running_loop().call_later(grace_s, self._kill, jid)
         pids = self._cgroups.pids(jid)
         told = [pid for pid in pids if not _launches(pid)] or pids
         for pid in told:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        name = signal.Signals(number).name
-        self._tell("cancel", f"job {jid} got {name}; killed in {grace_s:g} s", jid=jid, action="signal", signal=name)
+        name, left_s = signal.Signals(number).name, max(1, math.ceil(self._left_s(jid) or 0))
+        self._tell("cancel", f"job {jid} got {name}; killed in {left_s} s", jid=jid, action="signal", signal=name)
+        return left_s
 
     def __contains__(self, jid: object) -> bool:
         """Whether the job was told to end."""
@@ -56,7 +63,7 @@ class Endings:
 
     def why(self, jid: str) -> str:
         """What people are told of such a job."""
-        return f"was told to end, killed in {max(0.0, self._ends[jid] - time.monotonic()):.0f} s"
+        return f"was told to end, killed in {self._left_s(jid) or 0:.0f} s"
 
     def forget(self, jid: str) -> None:
         """The job has ended."""
@@ -69,7 +76,13 @@ class Endings:
         for jid in list(self._ends):
             self.forget(jid)
 
+    def _left_s(self, jid: str) -> float | None:
+        """Seconds of its grace, 0 when it is over; None: the job was not told to end."""
+        ends = self._ends.get(jid)
+        return None if ends is None else max(0.0, ends - time.monotonic())
+
     def _kill(self, jid: str) -> None:
         self._timers.pop(jid, None)
-        self._tell("cancel", f"job {jid} is killed: its grace is over", jid=jid, action="kill")
-        self._cgroups.kill(jid)
+        with contextlib.suppress(CoschedError, OSError):  # the job has ended, which the agent hears of next
+            self._cgroups.kill(jid)
+            self._tell("cancel", f"job {jid} is killed: its grace is over", jid=jid, action="kill")

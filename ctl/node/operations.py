@@ -22,7 +22,8 @@ __all__ = ["Operations", "measure_of", "server_of"]
 
 _MOST_NODES = 1 << 20
 _MOST_RANKS = 1 << 16
-_LONGEST_GRACE = 86400  # s
+_LONGEST_GRACE = 600  # s
+_SIGNALS = frozenset(signal.Signals)
 _LONGEST_PATH = 4096  # characters: Linux' PATH_MAX
 
 
@@ -214,7 +215,7 @@ class Operations:
         if job is not None and not grace_s:
             self._agent.jobs.kill(jid)
         elif job is not None:
-            self._agent.contract.end(job, number, grace_s)
+            grace_s = self._agent.contract.end(job, number, grace_s)
         else:
             self._agent.contract.fitting.cancel(jid)
             self._agent.tell("queue", f"job {jid} was cancelled while it waited", jid=jid, action="cancel")
@@ -227,10 +228,11 @@ class Operations:
 
 def _ending(arguments: dict[str, Any]) -> tuple[int, int]:
     """The signal of a cancel, and its grace in s; 0: killed at once."""
-    number, grace_s = arguments.get("signal", signal.SIGTERM), arguments.get("grace", 0)
-    for name, value, least, most in (("signal", number, 1, 64), ("grace", grace_s, 0, _LONGEST_GRACE)):
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise CoschedError(f"cancel with {name} {brief(value)}: give a number from {least} to {most}", USAGE)
+    number, grace_s = arguments.get("signal", int(signal.SIGTERM)), arguments.get("grace", 0)
+    if not isinstance(number, int) or isinstance(number, bool) or number not in _SIGNALS:
+        raise CoschedError(f"cancel with the signal {brief(number)}: give a number of `kill -l`", USAGE)
+    if not isinstance(grace_s, int) or isinstance(grace_s, bool) or not 0 <= grace_s <= _LONGEST_GRACE:
+        raise CoschedError(f"cancel with a grace of {brief(grace_s)}: give seconds from 0 to {_LONGEST_GRACE}", USAGE)
     return number, grace_s
 
 

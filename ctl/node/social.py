@@ -220,9 +220,13 @@ class SocialContract:
         self.fit()
 
     def state(self, jid: str) -> tuple[str, str]:
-        """A job's state here, "free", "slowed" or "stopped", and the reason."""
-        if jid in self.endings:
-            return "free", self.endings.why(jid)
+        """A job's state here, "free", "slowed" or "stopped", and the reason. Nothing stops one that was told to end."""
+        state, why = self._decided(jid)
+        if jid not in self.endings:
+            return state, why
+        return "free" if state == "stopped" else state, self.endings.why(jid)
+
+    def _decided(self, jid: str) -> tuple[str, str]:
         if why := dict(self._stops()).get(jid):
             return "stopped", why
         if self.peers is not None:
@@ -231,10 +235,11 @@ class SocialContract:
         slowed = self.user.present and self._settings.on("quantum")
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
-    def end(self, job: Job, number: int, grace_s: float) -> None:
-        """Tell a job to end: it gets the signal, and goes on if it was stopped."""
-        self.endings.begin(job.jid, number, grace_s)
+    def end(self, job: Job, number: int, grace_s: int) -> int:
+        """Tell a job to end: it gets the signal, and goes on if it was stopped. Returns the seconds that it has left."""
+        left_s = self.endings.begin(job.jid, number, grace_s)
         self._settle(job)
+        return left_s
 
     def _settle(self, job: Job) -> None:
         """Make freezer and kernel agree with the job's state."""

@@ -59,12 +59,15 @@ def killed_after_its_grace() -> None:
     with agent(), _job("a", _IGNORES):
         began = time.monotonic()
         ctl("cancel", "--grace", "3", "a")
+        text = ctl("cancel", "--grace", "300", "a")
+        assert "killed in 3 s" in text or "killed in 2 s" in text, f"it has longer: {text}"
         time.sleep(1)
         ktap.expect((PARENT / "a").exists(), True, "within its grace it is there")
         _gone("a")
         ktap.note(f"gone after {time.monotonic() - began:.1f} s")
         with _job("b", _KEEPS) as checkpoint, _job("c", _IGNORES):
-            ctl("cancel", "--now", "b", "c")
+            text = ctl("cancel", "--now", "b", "c", "nobody", status=2)
+            assert "job b killed\njob c killed\n" in text and "no job 'nobody'" in text, text
             _gone("b")
             _gone("c")
             ktap.expect(checkpoint.exists(), False, "a checkpoint")
