@@ -236,7 +236,7 @@ class SocialContract:
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
     def end(self, job: Job, number: int, grace_s: int) -> int:
-        """Tell a job to end: it gets the signal, and goes on if it was stopped. Returns the seconds that it has left."""
+        """Tell a job to end: it gets the signal, and goes on if it was stopped. Returns the seconds it has left."""
         left_s = self.endings.begin(job.jid, number, grace_s)
         self._settle(job)
         return left_s
