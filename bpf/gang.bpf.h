@@ -199,8 +199,8 @@ static __always_inline int nr_here(s32 cpu, const struct rq_ctx *rq, u32 least)
 }
 
 /*
- * Take the first of the queue of @from of the rank @least or more to the CPU @cpu. Tasks of jobs that share a CPU in their window,
- * with the one that leaves it or with others that wait, change at each tick: one may spin for another.
+ * Take the first of the queue of @from of the rank @least or more to the CPU @cpu. Tasks of jobs that share a CPU in
+ * their window, with the one that leaves it or with others that wait, change at each tick: one may spin for another.
  */
 __noinline int take_first(s32 from, s32 cpu, u32 least, bool shared)
 {

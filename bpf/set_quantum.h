@@ -114,4 +114,21 @@ IRQ_INLINE unsigned long long shared_quantum(unsigned long long local_ns, unsign
 	return q < most ? q : most;
 }
 
+#define WINDOW_LEAST	16	/* neither jobs nor local tasks have less than a sixteenth of a period */
+
+/*
+ * What jobs have of each period where time is divided into windows (window.bpf.h), in
+ * 1/1024: L, which here is their part (B-CCS-15), whatever their number. @even: under
+ * Set_Quantum nobody holds them back, and their quanta are as long as local ones. Then
+ * it is half, or L if that is more.
+ */
+IRQ_INLINE unsigned int window_share(unsigned int share_l, int even)
+{
+	const unsigned int one = 1U << MES_SHIFT, least = one / WINDOW_LEAST;
+
+	if (even && share_l < one / 2)
+		share_l = one / 2;
+	return share_l < least ? least : share_l > one - least ? one - least : share_l;
+}
+
 #endif /* SET_QUANTUM_H */

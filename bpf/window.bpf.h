@@ -6,11 +6,10 @@
 #ifndef WINDOW_BPF_H
 #define WINDOW_BPF_H
 
+#include "set_quantum.h"
 #include "turn.bpf.h"
 
-#define MES_ONE		(1U << MES_SHIFT)
 #define GANG_EDGE	(100 * 1000ULL)	/* ns: a timer may come so much too early */
-#define GANG_LEAST	(MES_ONE / 16)	/* of a period, for jobs and for local tasks */
 
 struct window_timer {
 	struct bpf_timer timer;
@@ -25,18 +24,12 @@ struct {
 
 static int turn_window(void *map, u32 *key, struct window_timer *t);
 
-/*
- * The jobs' window, ns: L of the period. Under Set_Quantum, L is for the time in which a local user holds jobs back, and
- * else a job's quantum is as long as a local one: so half, then, or L if it is more.
- */
+/* The jobs' window, ns. */
 static __always_inline u64 jobs_part(const struct knobs *k)
 {
-	u64 part = k->share_l;
+	bool even = k->set_quantum && !k->local_user && !k->slowed_jobs;
 
-	if (k->set_quantum && !k->local_user && !k->slowed_jobs && part < MES_ONE / 2)
-		part = MES_ONE / 2;
-	part = part < GANG_LEAST ? GANG_LEAST : part > MES_ONE - GANG_LEAST ? MES_ONE - GANG_LEAST : part;
-	return k->gang_ns * part >> MES_SHIFT;
+	return k->gang_ns * window_share(k->share_l, even) >> MES_SHIFT;
 }
 
 /* Set the window by the clock, and the timer to its end. TAI: nodes whose clocks agree turn together. */

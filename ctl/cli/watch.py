@@ -127,19 +127,18 @@ def _overload(now: dict[str, Any]) -> str:
     return "\n".join([*lines, "; ".join(numbers)])
 
 
-_SET_FOR = {"queue": "for one task beside one local", "class": "beside busy local tasks"}
-
-
 def _contract(now: dict[str, Any], share_l: float) -> str:
     """The social contract: the local user, the shares that are set, the shares achieved."""
     user, quantum, memory, cluster = now["local_user"], now["quantum"], now["memory"], now["cluster"]
     modules = ", ".join(f"{name} {'on' if on else 'off'}" for name, on in now["modules"].items())
     achieved = "no CPU time used" if quantum["achieved_share"] is None else f"{quantum['achieved_share']:.0%} achieved"
+    one_by_one = now["kind"] == "queue" and not quantum["windows"]
+    beside = "for one task beside one local" if one_by_one else "beside busy local tasks"
     lines = [
         f"{now['kind']}: {modules}; local user {'present' if user['present'] else 'absent'}: {user['why']}",
         f"quanta: local {quantum['local_ms']:g} ms, parallel {quantum['parallel_ms']:g} ms (L {share_l:g}, "
         f"W {now['weight']:.2f}, speed {now['speed']:g})",
-        f"CPU of jobs: {quantum['set_share']:.0%} set {_SET_FOR[now['kind']]}, {achieved} in epoch "
+        f"CPU of jobs: {quantum['set_share']:.0%} set {beside}, {achieved} in epoch "
         f"{now['epoch']['number']} ({now['epoch']['ms']} ms)",
     ]
     if memory["used"] is not None:

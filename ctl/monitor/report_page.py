@@ -151,7 +151,7 @@ def _contract(report: Report) -> str:
     curves = [("set", _pieces(report, "set")), ("achieved", _pieces(report, "achieved"))]
     legend = (
         '<p class="legend"><span><i class="achieved"></i> achieved, of all CPU time used (solid)</span> <span><i '
-        'class="set"></i> set, for one task beside a local one (dashed)</span> <span><i class="band"></i> a local user '
+        'class="set"></i> set, beside busy local tasks (dashed)</span> <span><i class="band"></i> a local user '
         "is present</span></p>"
     )
     users = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from ctl.kernel import sysinfo
 from ctl.node.jobs import Job
-from ctl.node.set_quantum import Quanta, mpl_bound, quanta
+from ctl.node.set_quantum import Quanta, mpl_bound, quanta, window_share
 from ctl.node.social import SocialContract
 from ctl.policy import MODULES, Settings
 
@@ -24,6 +24,7 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
         on=settings.on("quantum"),
         local_user=contract.user.present,
     )
+    windows = settings.windows(len(sysinfo.online_cpus()))
     return {
         "kind": settings.word("contract"),
         "modules": {module: settings.on(module) for module in MODULES},
@@ -35,7 +36,8 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
             "local_ms": now.local,
             "parallel_ms": now.parallel,
             "slowed_ms": now.slowed,
-            "set_share": _set_share(contract, settings, now),
+            "windows": windows,
+            "set_share": _set_share(contract, settings, now, windows),
             "achieved_share": contract.shares.parallel,
             "busy_cpus": contract.shares.busy,
         },
@@ -46,15 +48,14 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
     }
 
 
-def _set_share(contract: SocialContract, settings: Settings, now: Quanta) -> float:
+def _set_share(contract: SocialContract, settings: Settings, now: Quanta, windows: bool) -> float:
     """What jobs have of a CPU beside busy local tasks; without windows and under contract=queue, one against one."""
     share_l = settings.number("share_l")
     if settings.word("contract") == "class":
         return share_l
-    if not settings.windows(len(sysinfo.online_cpus())):
+    if not windows:
         return now.set_share
-    free = settings.on("quantum") and not contract.slows
-    return max(share_l, 0.5) if free else share_l
+    return window_share(share_l, even=settings.on("quantum") and not contract.slows)
 
 
 def _memory(contract: SocialContract, settings: Settings, jobs: list[Job]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Final
 from ctl.kernel import layout
 from ctl.native import library
 
-__all__ = ["MIN_QUANTUM_MS", "Quanta", "Shares", "mpl_bound", "quanta", "speed_weight", "stretch"]
+__all__ = ["MIN_QUANTUM_MS", "Quanta", "Shares", "mpl_bound", "quanta", "speed_weight", "stretch", "window_share"]
 
 MIN_QUANTUM_MS: Final = layout.constant("MIN_SLICE_NS") / 1e6
 """The quantum of a task at L = 0, ms."""
@@ -80,6 +80,16 @@ def quanta(quantum_ms: float, weight: float, share_l: float, *, on: bool, local_
     fixed = round(quantum_ms * 1e6), stretch(weight), round(share_l * _FIXED_ONE)
     whole, slowed = (library("set_quantum").set_quantum(*fixed, held_back) / 1e6 for held_back in (False, True))
     return Quanta(whole, slowed if local_user else whole, slowed)
+
+
+def window_share(share_l: float, *, even: bool) -> float:
+    """What jobs have of a CPU in windows; `even`: under Set_Quantum nobody holds them back. At least 1/16, for both.
+
+    >>> window_share(0.25, even=False), window_share(0.25, even=True), window_share(0, even=False)
+    (0.25, 0.5, 0.0625)
+    """
+    share: int = library("set_quantum").window_share(round(share_l * _FIXED_ONE), even)
+    return share / _FIXED_ONE
 
 
 class Shares:

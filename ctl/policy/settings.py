@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from ctl.policy.knobs import Value
 from ctl.policy.policies import Policy, is_on
 
-__all__ = ["Settings"]
+__all__ = ["BY_CLASS", "Settings"]
+
+BY_CLASS = ("prio",)
+"""Rules by which jobs always go first (R_BY_CLASS of bpf/insert_rq.h)."""
 
 
 class Settings:
@@ -48,7 +51,7 @@ class Settings:
     def windows(self, cpus: int) -> bool:
         """Whether a node of so many CPUs divides their time into windows (bpf/task.bpf.h: has_gangs())."""
         gang = self.word("gang")
-        allowed = self.word("contract") == "queue" and self.policy.rule != "prio"
+        allowed = self.word("contract") == "queue" and self.policy.rule not in BY_CLASS
         return allowed and (gang == "on" or (gang == "auto" and cpus > 1))
 
     def on(self, module: str) -> bool:

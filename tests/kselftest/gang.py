@@ -19,7 +19,8 @@ from tests.reference.records import WINDOW
 
 _CPUS: Final = os.cpu_count() or 1
 _SETTLE_S: Final = 1.0
-_SECONDS: Final = ktap.at_length(6.0, 3.0)
+_SECONDS: Final = ktap.at_length(6.0, 2.0)
+_TURNS_S: Final = ktap.at_length(12.0, 6.0)  # of seven turns one job has four
 _OFF: Final = 0.12  # of a CPU: one virtual CPU may stand still in its window while another goes on
 _PERIOD_MS: Final = 80
 _MNO: Final = 2
@@ -127,7 +128,7 @@ def jobs_take_turns() -> None:
         stack.enter_context(loaded(gang="on", gang_ms=round(period * 1000)))
         pids = [stack.enter_context(_hogs(_CPUS, group)) for group in (first, second)]
         time.sleep(_SETTLE_S)
-        used, end = [[sum(map(cpu_s, one)) for one in pids]], time.monotonic() + 2 * _SECONDS
+        used, end = [[sum(map(cpu_s, one)) for one in pids]], time.monotonic() + _TURNS_S
         while time.monotonic() < end:
             time.sleep(every)
             used.append([sum(map(cpu_s, one)) for one in pids])

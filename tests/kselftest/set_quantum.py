@@ -113,7 +113,11 @@ def told_and_switched() -> None:
         ktap.expect((quantum["local_ms"], quantum["parallel_ms"], quantum["set_share"]), (40.0, 10.0, 0.2), "set")
         ktap.expect([row["state"] for row in asked("jobs")], ["slowed"], "state of the job")
         text = ctl("status")
-        assert "parallel 10 ms" in text and "20% set" in text, text
+        assert "parallel 10 ms" in text and "20% set for one task beside one local" in text, text
+        ctl("set", "gang=on")
+        text = ctl("status")
+        assert "25% set beside busy local tasks" in text, text
+        ctl("set", "gang=off")
         ctl("set", "quantum=off")
         ctl("switch", "zhang")
         ktap.expect(asked("status")["contract"]["modules"]["quantum"], False, "quantum, set off, after the switch")

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl import policy
 from ctl.kernel.observations import Input
+from ctl.native import bpf_dir
 from ctl.node import local_user
-from ctl.node.set_quantum import MIN_QUANTUM_MS, Shares, mpl_bound, quanta, speed_weight
+from ctl.node.set_quantum import MIN_QUANTUM_MS, Shares, mpl_bound, quanta, speed_weight, window_share
+from ctl.policy.settings import BY_CLASS
 
 NS = 1_000_000_000
 
@@ -100,6 +104,34 @@ def test_a_module_is_on_by_its_knob_or_else_by_the_row(module: str) -> None:
         assert policy.is_on(row, module, {module: "policy"}) == policy.is_on(row, module, {}) == row.has(module)
         assert policy.is_on(row, module, {module: "on"})
         assert not policy.is_on(row, module, {module: "off"})
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "cpus", "windows"),
+    [
+        ("csm", {}, 2, True),
+        ("csm", {}, 1, False),
+        ("ccs", {}, 2, True),
+        ("csm", {"gang": "on"}, 1, True),
+        ("csm", {"gang": "off"}, 8, False),
+        ("csm", {"contract": "class"}, 8, False),
+        ("prio", {"gang": "on"}, 8, False),
+    ],
+)
+def test_time_is_divided_into_windows(name: str, knobs: dict[str, policy.Value], cpus: int, windows: bool) -> None:
+    settings = policy.Settings(policy.find_policy(name), {**policy.defaults(), **knobs})
+    assert settings.windows(cpus) == windows
+
+
+def test_the_rules_by_class_are_the_kernels() -> None:
+    rules = re.findall(r"\[RULE_(\w+)\]\s*= \{[^}]*\bR_BY_CLASS\b", (bpf_dir() / "insert_rq.h").read_text())
+    assert tuple(rule.lower() for rule in rules) == BY_CLASS
+
+
+@pytest.mark.parametrize(("share_l", "even", "part"), [(0.25, False, 0.25), (0.25, True, 0.5), (0.75, True, 0.75),
+                                                       (0.0, False, 1 / 16), (1.0, False, 15 / 16)])  # fmt: skip
+def test_the_part_of_jobs_in_windows(share_l: float, even: bool, part: float) -> None:
+    assert window_share(share_l, even=even) == part
 
 
 def test_the_modules_of_the_rows() -> None:
