@@ -95,8 +95,9 @@ def run(
     from ctl.protocol import Client
 
     program = shutil.which(command[0])
+    subject = program_of(command)
     if jid is None:
-        jid = new_jid(program_of(command) or command[0], os.getpid())
+        jid = new_jid(subject or command[0], os.getpid())
         click.echo(f"job {jid}", err=True)
     check_jid(jid)
     if program is None:
@@ -110,7 +111,6 @@ def run(
             click.echo(f"job {jid} runs on {', '.join(nodes)}", err=True)
             placed = hosts(nodes, per_node)
         needed_here = need if count is None or os.uname().nodename in nodes else 0
-        subject = program_of(command)
         wish = {"jid": jid, "memory": needed_here, "now": now, "program": subject, "can_wait": True}
         ranks = ranks_of(command)
         if count is not None:

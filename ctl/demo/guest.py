@@ -78,7 +78,8 @@ class Stage:
             for name, job in self.scenario.jobs.items():  # one after the other, so that all runs have the same order
                 self.jobs[name] = stack.enter_context(_started(self._argv(name, job)))
                 self.jobs[name].wait_ready()
-            self.tell("settle")
+            if self.scenario.room:
+                self.tell("settle")
             if self.top and self.has_agent:
                 stack.enter_context(child(["ctl", "top"]))
             agent = _Agent() if self.has_agent else None
@@ -137,7 +138,7 @@ class Stage:
             "jobs": {name: job.outcome(opened) for name, job in self.jobs.items()},
             "timeline": self.timeline,
             "local": json.loads(output),
-            **({"compiled_s": max(one.told for one in compilers) - opened} if compilers else {}),
+            **({"compiled_s": max(map(_Output.ended, compilers)) - opened} if compilers else {}),
             "node": {"available_kb": available, **{name: after[name] - before[name] for name in COUNTERS}},
         }
 
@@ -218,6 +219,12 @@ class _Output:
             self.process.wait()
         return bool(piece)
 
+    def ended(self) -> float:
+        """Return when it printed its last word."""
+        if self.process.returncode != 0:
+            raise SystemExit(f"a program ended with status {self.process.returncode}: {self.process.args!r}")
+        return self.told
+
 
 class _RunningJob(_Output):
     """A started job."""
@@ -241,10 +248,9 @@ class _RunningJob(_Output):
     def outcome(self, opened: float) -> dict[str, Any]:
         """Return what the job measured of itself, and the seconds from the opening of the gate to its last word: the
         clock of a job that is held back begins late."""
-        if self.process.returncode != 0:
-            raise SystemExit(f"a job ended with status {self.process.returncode}")
+        seconds = round(self.ended() - opened, 3)
         measured: dict[str, Any] = json.loads(self.text[self.text.index(b"{") :])
-        return {**measured, "seconds": round(self.told - opened, 3), "own_seconds": measured["seconds"]}
+        return {**measured, "seconds": seconds, "own_seconds": measured["seconds"]}
 
 
 @contextlib.contextmanager

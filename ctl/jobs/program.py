@@ -16,7 +16,7 @@ __all__ = ["executable_of", "program_of", "ranks_of"]
 
 # programs that start another one: `mpiexec -n 4 ./sim` is a run of sim
 _LAUNCHER: Final = re.compile(
-    r"(mpiexec|mpirun|orterun|prterun)(\.\w+)?|srun|env|nice|taskset|numactl|stdbuf|time|timeout|setsid|nohup"
+    rf"{MPI_LAUNCHER.pattern}|srun|env|nice|taskset|numactl|stdbuf|time|timeout|setsid|nohup"
 )
 _RANKS: Final = ("-n", "-np", "--np", "--n")
 _HOSTS: Final = re.compile(r"--?(hosts?|hostlist|(default-)?hostfile|machine(file)?|f|ppn|npernode|map-by)")

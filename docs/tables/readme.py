@@ -85,12 +85,12 @@ def _grid(waited: Results, two: Results, cluster: Results, bench: Results, many:
     return Grid(_HEADINGS, [
         *(_Line(f"{cpus} CPUs, a busy local task on each: barriers by sched_yield, ms", "csm", "csm", one)
           .row(_together(many, "yield", cpus, "value", 0)) for cpus in (2, 8)),
-        _Line("meanwhile, a sleeper's p99 delay, ms", "csm", "csm", one)
+        _Line("the same: p99 delay of a sleeper, ms", "csm", "csm", one)
         .row(_together(many, "yield", 8, "late_p99", 1)),
-        _Line("2 CPUs, an MPI job, a user's compilers: these done after, s", "csm", "csm", one)
+        _Line("2 CPUs, an MPI job, a user's compilers: compilers done after, s", "csm", "csm", one)
         .row(_demo(cores, "compiled", 1)),
-        _Line("the job done after, s", "csm", "csm", one).row(_demo(cores, "last_completion", 1)),
-        _Line("p99 response of a local task, ms", "csm", "csm", one).row(_demo(cores, "local.p99", 1)),
+        _Line("the same: job done after, s", "csm", "csm", one).row(_demo(cores, "last_completion", 1)),
+        _Line("the same: p99 response of a local task, ms", "csm", "csm", one).row(_demo(cores, "local.p99", 1)),
         _Line("CPU time of an MPI rank that waits 3 s beside a busy local task, s", mpi, "csm", one)
         .row(_waited(waited, both, "CPU in the wait, s")),
         _Line("two jobs, a local task, too little memory: both done after, s", "fit", "fit")

@@ -119,10 +119,11 @@ def jobs_come_and_go() -> None:
         )
         ktap.expect((done.stdout.split(), done.returncode), (["0::/cosched/a", here, "here"], 7), "what the job saw")
         ktap.until(lambda: not (PARENT / "a").exists(), "the job's cgroup is removed")
-        argv = ["ctl", "run", "--", "cat", "/proc/self/cgroup"]
+        argv = ["ctl", "run", "--verbose", "--", "cat", "/proc/self/cgroup"]
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
-        jid = done.stderr.removeprefix("job ").strip()
+        jid, *told = done.stderr.removeprefix("job ").splitlines()
         ktap.expect((done.stdout.strip(), jid[:4]), (f"0::/cosched/{jid}", "cat-"), "the job of a run without a JID")
+        assert f"COSCHED_JOB={jid}" in told, done.stderr
         with spawned("ctl", "run", "--job", "b", "--", "sh", "-c", "sleep 1000 & sleep 1000"):
             ktap.until(lambda: [job["tasks"] for job in asked("jobs")] == [3], "three tasks in job b")
             rows = asked("tasks", "--job", "b")
