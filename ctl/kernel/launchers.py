@@ -17,8 +17,8 @@ MPI_DAEMON: Final = re.compile(r"hydra_\w+|prted?|orted")
 def is_launcher(path: str) -> bool:
     """Whether the file is mpiexec or one of its daemons.
 
-    >>> is_launcher("/usr/bin/hydra_pmi_proxy"), is_launcher("/usr/bin/mpiexec.hydra"), is_launcher("/bin/sleep")
-    (True, True, False)
+    >>> [is_launcher(f"/usr/bin/{name}") for name in ("hydra_pmi_proxy", "mpiexec.hydra", "prte", "sleep")]
+    [True, True, True, False]
     """
     name = os.path.basename(path)
     return bool(MPI_LAUNCHER.fullmatch(name) or MPI_DAEMON.fullmatch(name))

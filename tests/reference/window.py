@@ -6,6 +6,11 @@
 (1, (0,))
 >>> first_of([hog, rank], Window(jobs=False), Env("csm", "window"))
 (0, ())
+>>> turn = Task(3, parallel=True, turn=True)
+>>> first_of([hog, rank, turn], Window(jobs=True, turns=True), Env("csm", "window"))
+(2, (0, 1))
+>>> first_of([rank, turn], Window(jobs=False, turns=True), Env("csm", "window"))
+(1, (0,))
 """
 
 from __future__ import annotations
