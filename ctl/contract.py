@@ -211,9 +211,16 @@ class JobQueue(Protocol):
         """What a running job here gets by with, bytes, and its ranks, each at most so far: for its history."""
 
     def look(
-        self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = ...
+        self,
+        at: float,
+        sizes: Mapping[str, int],
+        room: int,
+        turn_s: float = 0.0,
+        load: Load = ...,
+        stays: Mapping[str, int] = ...,
     ) -> list[tuple[str, str]]:
-        """The jobs to be stopped, each with a reason, by what the jobs here have and the room for them."""
+        """The jobs to be stopped, each with a reason, by what the jobs here have, what of it stays in memory if they
+        are stopped, and the room beside what stays."""
 
     def decide(self, at: float) -> list[tuple[str, str]]:
         """The same by what is known: after news of other nodes, and at the end of a turn."""
@@ -365,13 +372,14 @@ class QueuedJob(TypedDict):
     """One job of the queue."""
 
     jid: str
-    state: str  # "runs", "waits" (not begun yet) or "stopped" (begun, and pushed out of memory)
+    state: str  # "runs", "held" (runs, and waits for memory), "waits" (not begun yet) or "stopped" (and pushed out)
     need: int  # bytes on this node: declared, else estimated, or what it had so far if that is more
+    stays: int  # bytes of the need that are in memory also when it is stopped; 0 for another node's job
     needs: dict[str, int]  # bytes, by node
     declared: int | None  # bytes, by its owner; 0: not declared; None: another node's job
     estimated: int | None  # bytes, by history, Slurm or the program; 0: unknown; None: another node's job
     passed: int  # jobs that began while it waited
-    why: str  # why it does not run, or that it outgrew its node while another has room; empty: neither
+    why: str  # why it does not run or is held, or that it outgrew its node while another has room; or empty
 
 
 class Queue(TypedDict):
@@ -382,6 +390,7 @@ class Queue(TypedDict):
     loads: dict[str, dict[str, float]]  # the fields of Load, by node
     turn_left_s: float | None  # None: nobody waits, or there are no turns
     turns: int  # that ended
+    left_behind: int  # bytes of files in shared memory that ended jobs have left, beside the room
     jobs: list[QueuedJob]  # in the order of all nodes
 
 

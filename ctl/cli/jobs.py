@@ -237,7 +237,8 @@ def queue(as_json: bool) -> None:
 
     need: what the job's owner declared, else what its history or its program tells, or what it had so far if that is
     more; in a cluster, on each of its nodes. passed: jobs that began while it waited; after 15 nobody passes it. state:
-    runs, waits (not begun yet) or stopped (begun, and pushed out of memory). The order is that of all nodes.
+    runs, held (runs, and waits for memory), waits (not begun yet) or stopped (begun, and pushed out of memory). The
+    order is that of all nodes.
 
     \b
     Example:
@@ -263,6 +264,8 @@ def queue(as_json: bool) -> None:
         ]
         room = f"{sizes(found['rooms'])} MiB" if several else f"{found['room'] / _MIB:.0f} MiB"
         click.echo(f"room for jobs: {room}" + _turn(found["turn_left_s"]))
+        if left := found["left_behind"] >> 20:
+            click.echo(f"beside it: {left} MiB of files in shared memory that ended jobs left (`ctl report` has which)")
         table(("job", "state", "need MiB", "passed", "why"), rows, right=("need MiB", "passed"), empty="no jobs")
 
     emit(found, as_json, people)

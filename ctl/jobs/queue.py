@@ -38,6 +38,7 @@ _REMEMBERED: Final = 3600.0  # seconds that a cancelled job is known, for a comm
 _TURN_PASSES: Final = 5  # a turn in which a job waited counts as so many passes: after three, a large job has its own
 _MOST: Final = 1 << 50  # bytes: an estimate times many ranks is larger than any node, and still a size
 _UNKNOWN: Final = Load()
+_NOTHING: Final[Mapping[str, int]] = {}
 _SETTLED: Final = 2.0  # seconds after the end of a turn: the others' facts say by then which of their jobs went behind
 
 
@@ -52,6 +53,7 @@ class _Entry:
     declared: int = 0  # bytes, by its owner
     estimated: int = 0  # bytes, by its history, Slurm or its program
     peak: int = 0  # bytes, as seen
+    stays: int = 0  # bytes, as seen, that are in memory also when it is stopped
     working: int = 0  # bytes, as seen, of its working set
     ranks: int = 0  # on this node, as seen
     arrival: int = 0
@@ -63,7 +65,8 @@ class _Entry:
 
     @property
     def need(self) -> int:
-        return max(self.declared or self.estimated, self.peak)
+        """Beside what stays of it."""
+        return max(0, max(self.declared or self.estimated, self.peak) - self.stays)
 
     def fact(self) -> JobFacts:
         here = self.lease is None
@@ -134,19 +137,26 @@ class Queue:
             entry.working, entry.ranks = max(entry.working, working), max(entry.ranks, ranks)
 
     def look(
-        self, at: float, sizes: Mapping[str, int], room: int, turn_s: float = 0.0, load: Load = _UNKNOWN
+        self,
+        at: float,
+        sizes: Mapping[str, int],
+        room: int,
+        turn_s: float = 0.0,
+        load: Load = _UNKNOWN,
+        stays: Mapping[str, int] = _NOTHING,
     ) -> list[tuple[str, str]]:
         """The jobs to be stopped, with reasons, in the order of the queue.
 
-        `sizes`: for each job with processes here, what it has in memory and in swap; `room`: for all jobs together;
-        `turn_s`: length of a turn, 0: a job that runs runs to its end; `load`: of this node, for place().
+        `sizes`: for each job with processes here, what it has in memory and in swap; `stays`: what of it is in memory
+        also when the job is stopped; `room`: for all jobs together, beside what stays; `turn_s`: length of a turn, 0: a
+        job that runs runs to its end; `load`: of this node, for place().
         """
         for jid in [jid for jid, one in self._own.items() if jid not in sizes and _is_over(one, at)]:
             self._ended(self._own.pop(jid))
         self._room, self._turn_s, self._load = room, turn_s, load
         for jid, size in sizes.items():
             entry = self._own.get(jid) or self._come(jid, at, Wish(jid, ""))
-            entry.peak, entry.lease = max(entry.peak, size), None
+            entry.peak, entry.stays, entry.lease = max(entry.peak, size), stays.get(jid, 0), None
         return self.decide(at)
 
     def decide(self, at: float) -> list[tuple[str, str]]:
@@ -253,15 +263,20 @@ class Queue:
     def rows(self, at: float) -> dict[str, Any]:
         """The queue for people: the room, the turn's rest, and the jobs of all nodes in their order."""
         end = self.due(at)
+        stay = sum(one.stays for one in self._own.values())  # people see it where its job is, and in the room
         jobs = []
         for known in self._order:
             own = self._own.get(known.jid)
+            needs = dict(known.needs)
+            if own is not None:
+                needs[self._node] = needs.get(self._node, 0) + own.stays
             waiting = "stopped" if known.here else "waits"
             row = {
                 "jid": known.jid,
                 "state": waiting if known.jid in self._waits else "runs",
-                "need": known.needs.get(self._node, 0),
-                "needs": known.needs,
+                "need": needs.get(self._node, 0),
+                "stays": own.stays if own else 0,
+                "needs": needs,
                 "declared": own.declared if own else None,
                 "estimated": own.estimated if own else None,
                 "passed": known.passed,
@@ -270,8 +285,8 @@ class Queue:
             jobs.append(row)
         left = end - at if end is not None and self._waits else None
         return {
-            "room": self._room,
-            "rooms": self._rooms(),
+            "room": self._room + stay,
+            "rooms": self._rooms() | {self._node: self._room + stay},
             "loads": self._loads(),
             "turn_left_s": left,
             "turns": self.turns,

@@ -15,12 +15,13 @@ import select
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 from ctl.errors import FAILED, USAGE, CoschedError
-from ctl.kernel import leftovers, paging, slurm
+from ctl.kernel import leftovers, paging, slurm, swap
+from ctl.kernel.cgroup_memory import Memory, memory_of, number, stalled
 from ctl.kernel.jid import check_jid
-from ctl.kernel.kernfs import keyed, numbers, put, read
+from ctl.kernel.kernfs import keyed, numbers, put
 from ctl.kernel.leftovers import Leftover
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "ROOT",
     "WELCOME",
     "JobCgroups",
-    "Memory",
     "Usage",
     "cgroup_id",
     "check_controllers",
@@ -41,29 +41,6 @@ PARENT = ROOT / "cosched"
 _CONTROLLERS = ("cpu", "memory")
 _DECLARED = "user.cosched.memory"  # an extended attribute: it lasts as long as the job, whatever becomes of the agent
 WELCOME = ("pids",)  # of these, those that are there
-
-
-class Memory(NamedTuple):
-    """The memory of a job, bytes."""
-
-    resident: int
-    swapped: int  # only in swap
-    locked: int  # of the resident: it cannot go to swap, and stays while the job is stopped; the kernel's is, too
-    refaults: int = 0  # anonymous pages that came back from swap since the job began
-
-
-class _MemoryStat(NamedTuple):
-    """The lines of memory.stat that Memory is made of, by their names there."""
-
-    anon: int
-    file_mapped: int
-    kernel: int
-    shmem: int
-    swapcached: int
-    active_anon: int
-    inactive_anon: int
-    unevictable: int
-    workingset_refault_anon: int
 
 
 class Usage(TypedDict):
@@ -89,14 +66,6 @@ def cgroup_id(path: Path) -> int:
 def _cpu_ns(path: Path) -> int:
     """CPU time that a cgroup has used so far."""
     return 1000 * numbers(f"{path}/cpu.stat", "usage_usec")[0]
-
-
-def _number(path: Path | str) -> int:
-    """The number in a file; 0 if the kernel was built without the file."""
-    try:
-        return int(read(path))
-    except FileNotFoundError:
-        return 0
 
 
 def check_hierarchy(root: Path = ROOT) -> None:
@@ -250,11 +219,11 @@ class JobCgroups:
             memory = keyed(path / "memory.stat")
             return {
                 "cpu_ns": _cpu_ns(path),
-                "memory": _number(path / "memory.current"),
-                "memory_low": _number(path / "memory.low"),
+                "memory": number(path / "memory.current"),
+                "memory_low": number(path / "memory.low"),
                 "anon": memory["anon"],
                 "file": memory["file"],
-                "swap": _number(path / "memory.swap.current"),
+                "swap": number(path / "memory.swap.current"),
                 "major_faults": memory["pgmajfault"],
                 "swap_ins": memory.get("pswpin", memory.get("workingset_refault_anon", 0)),
                 "tasks": len(self.tids(jid)),
@@ -269,18 +238,25 @@ class JobCgroups:
         return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)
 
     def memory(self, jid: str) -> Memory:
-        """The job's memory. Raises OSError if there is no such job.
+        """The job's memory. Raises OSError if there is no such job."""
+        return memory_of(self.path(jid))
 
-        Resident are mapped pages, but not the cache of files; what the kernel has for the job, such as page tables; and
-        pages that came back early (paging.py), which are on the kernel's lists of anonymous pages and not mapped yet. A
-        page that came back also keeps its place in swap while swap is not scarce; it counts once.
-        """
-        path = str(self.path(jid))
-        stat = _MemoryStat(*numbers(f"{path}/memory.stat", *_MemoryStat._fields))
-        swapped = _number(f"{path}/memory.swap.current") - stat.swapcached
-        listed = stat.active_anon + stat.inactive_anon - stat.shmem
-        resident = max(stat.anon, listed) + stat.file_mapped + stat.kernel
-        return Memory(resident, max(0, swapped), stat.unevictable + stat.kernel, stat.workingset_refault_anon)
+    def current(self, jid: str) -> int:
+        """All that is charged to a job now, bytes."""
+        return number(self.path(jid) / "memory.current")
+
+    def swap_free(self, jid: str) -> int:
+        """Bytes of the job that swap can still take, by the limits of its cgroup and those above."""
+        return swap.free(self.path(jid), ROOT)
+
+    def stalled(self, jid: str) -> float:
+        """The part of the last 10 s in which the whole job waited for memory. Raises OSError."""
+        return stalled(self.path(jid))
+
+    def all_movable(self) -> int:
+        """What swap could take of all jobs together, and of the files in shared memory that ended jobs have left:
+        bytes in memory, without jobs of Slurm."""
+        return memory_of(self.parent).movable
 
     def cpu_ns(self) -> tuple[int, int]:
         """CPU time used so far by all jobs, ended jobs included, and by all tasks of this machine.
@@ -305,13 +281,14 @@ class JobCgroups:
 
     def pool_used(self) -> int:
         """Memory of all jobs together, bytes, without jobs of Slurm."""
-        return _number(f"{self.parent}/memory.current")
+        return number(f"{self.parent}/memory.current")
 
     def pool_held(self) -> tuple[int, int]:
         """Memory of all jobs together that only swap could free, and pages of files that they keep using: bytes,
         without jobs of Slurm."""
-        active, inactive = numbers(f"{self.parent}/memory.stat", "active_file", "inactive_file")
-        return max(0, self.pool_used() - active - inactive), active
+        names = "active_file", "inactive_file", "slab_reclaimable"
+        active, *others = numbers(f"{self.parent}/memory.stat", *names)
+        return max(0, self.pool_used() - active - sum(others)), active
 
     def protect(self, jid: str, sure: int, low: int) -> None:
         """Set a job's part of the pool's protection, bytes; nothing is set for a job of Slurm."""
@@ -329,8 +306,12 @@ class JobCgroups:
         put(self.parent / "cgroup.freeze", "1" if frozen else "0")
 
     def push_out(self, jid: str, size: int) -> float:
-        """Push so many bytes of a job out: see paging.push_out()."""
+        """Push so many bytes of a job out to swap: see paging.push_out()."""
         return paging.push_out(self.path(jid), size)
+
+    def drop_cold(self, jid: str, size: int) -> None:
+        """Drop so many bytes of caches of a job: see paging.drop_cold()."""
+        paging.drop_cold(self.path(jid), size)
 
     def freeze(self, jid: str, timeout_s: float = 5.0) -> bool:
         """Freeze the job, and wait until the kernel says that all of it is frozen; False after a time-out."""

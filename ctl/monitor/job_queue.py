@@ -22,7 +22,8 @@ _COLUMNS: Final = (
     *(Column("STATE", 7), Column("NEED", 8, True), Column("DECLARED", 8, True), Column("ESTIMATE", 8, True)),
     *(Column("PASSED", 6, True), Column("MEMORY", 8, True), Column("SWAP", 8, True)),
 )
-_STATES: Final = {"runs": QUIET, "waits": WARN, "stopped": LIMIT}
+_STATES: Final = {"runs": QUIET, "held": LIMIT, "waits": WARN, "stopped": LIMIT}
+_RUN: Final = ("runs", "held")
 _LEGEND: Final = (
     "A job runs if its need fits on all its nodes beside the jobs above it.",
     "NEED: what its owner declared, else the estimate, or what it had so far if that is more.",
@@ -51,13 +52,13 @@ def job_queue(pen: Pen, room: int) -> list[Text]:
 
 def place_in_queue(queue: Queue) -> tuple[list[QueuedJob], list[QueuedJob]]:
     """The jobs that run, and those that do not, in their order."""
-    run = [job for job in queue["jobs"] if job["state"] == "runs"]
-    return run, [job for job in queue["jobs"] if job["state"] != "runs"]
+    run = [job for job in queue["jobs"] if job["state"] in _RUN]
+    return run, [job for job in queue["jobs"] if job["state"] not in _RUN]
 
 
 def _room(pen: Pen, queue: Queue) -> Text:
-    run, _ = place_in_queue(queue)
-    needed = sum(job["need"] for job in run)
+    run, rest = place_in_queue(queue)
+    needed = sum(job["need"] for job in run) + sum(job["stays"] for job in rest)
     taken = f" {of(needed, queue['room'], pen.glyphs.none)} for {_jobs(len(run), 'running')}"
     left = queue["room"] - needed
     free = Text(f"{size(left)} free") if left >= 0 else Text("more than there is", LIMIT)

@@ -112,7 +112,7 @@ def _rooms(queue: Queue | None, node: str) -> tuple[int | None, int | None]:
     """A node's room for jobs, and what of it no running job needs; None: not known."""
     if queue is None or node not in queue["rooms"]:
         return None, None
-    taken = sum(job["needs"].get(node, 0) for job in queue["jobs"] if job["state"] == "runs")
+    taken = sum(job["needs"].get(node, 0) for job in queue["jobs"] if job["state"] in ("runs", "held"))
     return queue["rooms"][node], max(0, queue["rooms"][node] - taken)
 
 

@@ -12,12 +12,14 @@ facts give equal verdicts, so a job of several nodes runs on all of them or wait
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ctl.contract import JobQueue, NodeFacts, Wish
+from ctl.kernel import swap
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.slurm_request import request_of
 from ctl.node.authority import user_name
@@ -31,6 +33,9 @@ __all__ = ["Fitting"]
 
 _TURN_IN_EXCHANGES: Final = 27  # a turn is so many times the exchange of memory, so three quarters of it are 20 times
 _GRAIN: Final = 256 << 10  # bytes: smaller changes are not news for the other nodes
+_LEFT: Final = 8 << 20  # bytes
+_STALLED: Final = 0.1  # of the time, from which on a job counts as held
+_COARSE: Final = 4 << 20  # bytes: the kernel's part of what stays changes all the time
 _SQUEEZED: Final = 1 << 20  # bytes in swap
 
 
@@ -39,6 +44,8 @@ class Fitting:
 
     def __init__(self, queue: JobQueue, cgroups: JobCgroups, pools: Pools) -> None:
         self.stops: tuple[tuple[str, str], ...] = ()  # (JID, why)
+        self.left_behind = 0  # bytes of shared memory
+        self.held: dict[str, str] = {}  # jobs that run and wait for memory, and why
         self._queue, self._cgroups, self._pools = queue, cgroups, pools
         self._room, self._load = Room(), LoadMeter()
         self._working = WorkingSets()
@@ -55,22 +62,46 @@ class Fitting:
         self._meet(here, now)
         self._outgrown.intersection_update(here)
         self._notice([job for job in seen if not job.stopped])
+        steady, kept = time.monotonic(), swap.kept()  # the time of day may jump
+        zram = int(kept.zram * sum(job.swapped for job in seen))  # of jobs, and charged to none
         held, files = self._cgroups.pool_held()
-        held += sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
-        steady = time.monotonic()  # the time of day may jump
+        held += zram + sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
         room, limit = self._room.look(steady, sample, held, files, share_mem)
-        locked = sum(job.locked for job in seen)  # it stays whether its job runs or not
-        sizes = {job.jid: -(-max(0, job.need - job.locked) // _GRAIN) * _GRAIN for job in seen}
-        spare = max(0, room - locked) // _GRAIN * _GRAIN
+        self.left_behind = self._left_behind(seen)
+        sizes = {job.jid: -(-job.need // _GRAIN) * _GRAIN for job in seen}
+        stays = {job.jid: sizes[job.jid] if job.bound >= job.need else job.bound // _COARSE * _COARSE for job in seen}
+        spare = max(0, room - self.left_behind - sum(stays.values())) // _GRAIN * _GRAIN
         turn_s, load = _turn(turn_s, self._pools.exchange_s), self._load.look(steady, speed)
-        self.stops = tuple(self._queue.look(now, sizes, spare, turn_s, load))
+        self.stops = tuple(self._queue.look(now, sizes, spare, turn_s, load, stays))
         stopped = dict(self.stops)
         for job in seen:  # what fits may have been squeezed before another was stopped
             if job.jid not in stopped and job.swapped >= _SQUEEZED:
                 self._pools.come_back(job.jid)
         if seen:
-            self._pools.hold(limit)
+            self._pools.hold(limit - zram)
+        self.held = self._held([job for job in seen if job.jid not in stopped])
         return self.stops != before
+
+    def _held(self, running: list[Job]) -> dict[str, str]:
+        """The running jobs that wait for memory at the limit of all jobs, each with the reason and the ways out."""
+        if (limit := self._pools.reached()) is None:
+            return {}
+        found = {}
+        for job in running:
+            with contextlib.suppress(OSError):
+                if (part := self._cgroups.stalled(job.jid)) >= _STALLED:
+                    free = f"swap takes {self._cgroups.swap_free(job.jid) >> 20} MiB more"
+                    ways = "end a job, add swap, or leave more to jobs (share_mem)"
+                    what = f"waits for memory {part:.0%} of the time"
+                    found[job.jid] = f"{what}: jobs are held to {limit >> 20} MiB, and {free}; {ways}"
+        return found
+
+    def _left_behind(self, seen: list[Job]) -> int:
+        """Bytes in memory of files that ended jobs have left in shared memory: nobody else has pages there. Jobs grow
+        while they are read, so a little is none."""
+        here = sum(job.movable for job in seen if not self._cgroups.is_slurm(job.jid))
+        left = self._cgroups.all_movable() - here
+        return left if left >= _LEFT else 0
 
     def _meet(self, jids: list[str], now: float) -> None:
         """Jobs that did not ask this agent before they began: tell the queue what they asked Slurm for, or what was
@@ -92,7 +123,7 @@ class Fitting:
         """Tell the queue what the jobs that run get by with, for their history."""
         self._working.keep(job.jid for job in running)
         for job in running:
-            working = self._working.look(job.jid, max(0, job.resident - job.locked), job.swapped, job.refaults)
+            working = self._working.look(job.jid, job.resident, job.swapped, job.refaults)
             self._queue.notice(job.jid, working, self._working.ranks(job.jid, job.pids))
 
     def decide(self) -> bool:
@@ -150,14 +181,18 @@ class Fitting:
 
     def clear(self) -> None:
         """Stop nothing any more."""
-        self.stops = ()
+        self.stops, self.held = (), {}
         self._met.clear()
         self._outgrown.clear()
         self._queue.clear()
 
     def report(self) -> dict[str, Any]:
         """The queue: the result of the operation `queue`."""
-        return self._queue.rows(time.time())
+        rows = self._queue.rows(time.time()) | {"left_behind": self.left_behind}
+        for job in rows["jobs"]:
+            if job["jid"] in self.held:
+                job |= {"state": "held", "why": self.held[job["jid"]]}
+        return rows
 
     def history(self) -> list[dict[str, Any]]:
         """What jobs needed: the result of the operation `history`."""

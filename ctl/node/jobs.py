@@ -14,6 +14,7 @@ up when the other job has ended.
 from __future__ import annotations
 
 import os
+import pwd
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from ctl.kernel import slurm
 from ctl.kernel.cgroups import ROOT, JobCgroups, Usage, cgroup_id
 from ctl.kernel.limits import check_limits, hold_tasks, limits_of
 from ctl.kernel.member import cgroup_of, jid_below
+from ctl.kernel.shared_files import left_by
 from ctl.node.authority import user_name
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CTL", "SLURM", "Job", "Jobs", "ending"]
 
+_WORTH = 1 << 20  # bytes that a job left
+_NAMED = 3  # files
 CTL, SLURM = "ctl", "slurm"  # where a job comes from
 
 Tell = Callable[..., None]  # (kind, text, **details): an event for people and for `follow`
@@ -270,6 +274,7 @@ class Jobs:
         return job
 
     def _end(self, job: Job, descriptor: int) -> None:
+        left = self._left_behind(job)
         try:
             gone = job.origin == SLURM or self._cgroups.remove(job.jid)  # Slurm removes its own cgroups
         except (CoschedError, OSError) as error:
@@ -286,11 +291,27 @@ class Jobs:
         self._cgroups.drop(job.jid)
         lasted = time.time() - job.started
         self._tell("job", f"job {job.jid} ended after {lasted:.1f} s", jid=job.jid, action="end", seconds=lasted)
+        if left:
+            self._tell("job", left, jid=job.jid, action="left")
         waiting = [path for path, until in self._refused.items() if until == job.jid]
         for path in waiting:
             del self._refused[path]
         if waiting:
             self.look_for_slurm()
+
+    def _left_behind(self, job: Job) -> str:
+        """What an ended job leaves in shared memory, in words, with the files' names; empty: nothing to speak of."""
+        try:
+            memory = self._cgroups.memory(job.jid)
+            size = 0 if job.origin == SLURM else memory.movable + memory.swapped
+            if size < _WORTH:
+                return ""
+            files = left_by(pwd.getpwnam(job.user).pw_uid, job.started)[:_NAMED]
+        except (CoschedError, OSError, KeyError):
+            return ""
+        names = ", ".join(f"{file.name} ({file.size >> 20} MiB)" for file in files) or "ls /dev/shm, ipcs -m"
+        what = f"job {job.jid} left {size >> 20} MiB of files in shared memory"
+        return f"{what}, which other jobs lack until they are removed: {names}"
 
     def _join(self, job: Job, pid: int) -> None:
         if pid in job.processes:

@@ -34,10 +34,13 @@ __all__ = ["Pools"]
 _PORTIONS: Final = (256 << 10, 16 << 20)  # bytes pushed out at a time: pages of local tasks wait behind them
 _SOON, _LATE = 0.005, 0.02  # seconds until a portion is written: the next is larger, smaller (results/exchange.md)
 _STEP: Final = 16 << 20  # bytes by which the limit of all jobs comes down at a time
+_VAIN: Final = 4  # portions in a row of which little went out, until the rest counts as stuck
+_LITTLE: Final = 0.125  # of a portion
 _BACK: Final = 4 << 20  # bytes read back at a time: free memory is checked between two reads
 _COMING: Final = 32  # epochs after which a job's missing pages come back by its own faults
 _MOST_SURE: Final = 0.5  # of the node's memory
 _LEAST_HIGH: Final = 16 << 20  # bytes: held to less, a job could not even end
+_AT_LIMIT: Final = 0.97  # of it
 _SAY_AGAIN: Final = 2.0  # seconds after which unchanged limits are written again, in case others lifted them
 _FREEZE_LIMIT: Final = 5.0  # seconds to wait for a job to be frozen before its memory is pushed out
 _FREEZE_STEP: Final = 0.2  # seconds of waiting between two looks whether the job goes on
@@ -51,6 +54,7 @@ class Pools:
         self._out_s = self._back_s = 0.0  # how long it took to push out, and to read back, the last job
         self._stopped: set[str] = set()
         self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
+        self._stuck: dict[str, int] = {}  # bytes that did not go out, though swap had room: pages that a device holds
         self._reading: set[str] = set()  # jobs that the thread reads back now
         self._portion = _PORTIONS[0]
         self._most: int | None = None  # bytes that the jobs are held to
@@ -65,6 +69,10 @@ class Pools:
     def stopped(self, jid: str) -> bool:
         """Whether it is stopped."""
         return jid in self._stopped
+
+    def stuck(self, jid: str) -> int:
+        """Bytes that stayed in memory when the job was stopped, for a reason that the kernel does not tell."""
+        return self._stuck.get(jid, 0)
 
     def limit(self, jids: list[str], pool: int, memory: int, held: bool) -> None:
         """Protect `pool` (M_Paral) bytes of these jobs, and with `held` limit them to M_Paral; `memory` is the node's
@@ -90,6 +98,11 @@ class Pools:
         if self._said is None or wanted != self._said[0] or now >= self._said[1]:
             self._said = wanted, now + _SAY_AGAIN
             self._cgroups.set_pool(0, 0, self._most)
+
+    def reached(self) -> int | None:
+        """The limit of all jobs together, bytes, if they are at it; else None."""
+        at_it = self._most is not None and self._cgroups.pool_used() >= self._most * _AT_LIMIT
+        return self._most if at_it else None
 
     def unlimit(self, jids: list[str]) -> None:
         """Remove protection and limits."""
@@ -136,6 +149,7 @@ class Pools:
 
     def forget(self, jid: str) -> None:
         """The job has ended."""
+        self._stuck.pop(jid, None)
         self._stopped.discard(jid)
         self._coming.pop(jid, None)
 
@@ -152,23 +166,35 @@ class Pools:
             waited = 0.0
             while jid in self._stopped and waited < _FREEZE_LIMIT and not self._cgroups.await_frozen(jid, _FREEZE_STEP):
                 waited += _FREEZE_STEP
-            memory, began = self._cgroups.memory(jid), time.monotonic()
-            left = memory.resident - memory.locked
-            while left > 0 and jid in self._stopped:
-                left -= self._push_portion(jid, left)
+            began, cold = time.monotonic(), self._cgroups.memory(jid).cold
+            if cold >= _PORTIONS[0]:
+                self._cgroups.drop_cold(jid, cold)
+            left, vain = self._movable(jid), 0
+            while left > 0 and vain < _VAIN and jid in self._stopped:
+                size = min(left, self._portion)
+                out = self._push_portion(jid, size)
+                left -= out
+                vain = vain + 1 if out < size * _LITTLE else 0
             self._out_s = time.monotonic() - began
+            if vain == _VAIN:
+                self._stuck[jid] = left
         except (CoschedError, OSError):  # the job ended meanwhile
             return
 
-    def _push_portion(self, jid: str, left: int) -> int:
-        """In a thread: push out one portion of a job; its bytes. The next portion suits the device."""
-        size = min(left, self._portion)
-        waited, (least, most) = self._cgroups.push_out(jid, size), _PORTIONS
+    def _movable(self, jid: str) -> int:
+        """Bytes of a job in memory that swap can take."""
+        return min(self._cgroups.memory(jid).movable, self._cgroups.swap_free(jid))
+
+    def _push_portion(self, jid: str, size: int) -> int:
+        """In a thread: push out one portion of a job; the bytes that memory has gained. The next portion suits the
+        device. memory.stat would tell the bytes exactly, but up to 2 s later."""
+        before, (least, most) = self._cgroups.current(jid), _PORTIONS
+        waited = self._cgroups.push_out(jid, size)
         if waited > _LATE:
             self._portion = max(least, self._portion // 2)
         elif waited < _SOON:
             self._portion = min(most, self._portion * 2)
-        return size
+        return max(0, before - self._cgroups.current(jid))
 
     def _read_back(self, jid: str) -> None:
         if jid not in self._reading:
@@ -177,13 +203,13 @@ class Pools:
 
     def _bring_back(self, jid: str) -> None:
         """In a thread: read back pages, as far as no other pages must go, while the job is in `_coming`."""
-        began = time.monotonic()
+        began, seen = time.monotonic(), set[str]()
         try:
             for pid in self._cgroups.pids(jid):
-                for start, size in paging.spans(pid, _BACK):
-                    if jid not in self._coming or not self._has_room(size):
+                for portion in paging.portions(pid, _BACK, seen):
+                    if jid not in self._coming or not self._has_room(portion.size):
                         return
-                    paging.will_need(pid, start, size)
+                    paging.will_need(pid, portion.spans)
             self._coming.pop(jid, None)
             self._back_s = time.monotonic() - began
         except (CoschedError, OSError):  # the job ended meanwhile

@@ -182,8 +182,9 @@ class Report:
         return {
             "room": now["room"],
             "turn_left_s": now["turn_left_s"],
-            "runs": [job["jid"] for job in now["jobs"] if job["state"] == "runs"],
-            "waits": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] != "runs"],
+            "runs": [job["jid"] for job in now["jobs"] if job["state"] in ("runs", "held")],
+            "waits": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] in ("waits", "stopped")],
+            "held": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == "held"],
         }
 
     def _cpu(self, cpu: int) -> views.Cpu:

@@ -6,7 +6,8 @@ come back from swap:
 
     Mem_Paral < M_Paral     the jobs are within their share: the kernel takes pages from local tasks (memory.min)
     else                    the kernel takes pages from the jobs; and with a local user present, the running job with
-                            the largest resident memory is stopped, one an epoch (B-CCS-6: never a local task)
+                            the largest resident memory is stopped, one an epoch (B-CCS-6: never a local task), of
+                            those whose stop frees more than a little
 
 Stopped jobs are kept in order (B-CCS-9). At the end of an epoch they go on (B-CCS-8):
 
@@ -42,6 +43,7 @@ QUIET: Final = 2  # epochs without a page coming back until a job may go on
 MOST_QUIET: Final = 32
 SETTLE: Final = 3  # epochs in which the pages of a job that goes on come back
 _MIB = 1 << 20
+_LITTLE: Final = 0.125  # of a job's need
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,20 @@ class Job:
     started: float  # when it began, any clock
     stopped: bool = False  # now, on this node, for any reason
     elsewhere: bool = False  # another node wants it stopped
-    locked: int = 0  # of the resident memory: it cannot go to swap
+    stays: int = 0  # in memory while it is stopped: its pages cannot go, or swap has no room or is in memory itself
     refaults: int = 0  # pages that came back from swap since it began
+    movable: int = 0  # of the resident memory: swap could take it
     pids: frozenset[int] = frozenset()  # of its processes
 
     @property
     def need(self) -> int:
         """The memory that the job needs to run without paging."""
         return self.resident + self.swapped
+
+    @property
+    def bound(self) -> int:
+        """`stays`; but the whole need of a job whose stop would free little: no stop is worth that."""
+        return self.stays if self.need - self.stays >= self.need * _LITTLE else max(self.need, self.stays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +197,7 @@ def _bound(state: State, epoch: Epoch) -> State:
 
 def _stop_largest(state: State, epoch: Epoch) -> State:
     """CCS Alg. 3: stoptask := the parallel task with the largest RMS."""
-    running, used = _running(state, epoch), epoch.used
+    running, used = [job for job in _running(state, epoch) if job.bound < job.need], epoch.used
     if not (epoch.swapping and epoch.local_user and running and used >= epoch.pool):
         return state
     largest = max(running, key=lambda job: (job.resident, job.jid))

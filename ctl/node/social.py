@@ -89,6 +89,7 @@ class SocialContract:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joining = asyncio.Lock()
         self._placed: list[int] = []  # jobs in the order that the kernel has: cgroup ids
+        self._held: set[str] = set()  # jobs of which _tell_held() has told
         self._fit_due = 0.0  # when fit looks next; jobs that begin or end, and pressure, do not wait for it
         self._lifted = False
 
@@ -214,6 +215,7 @@ class SocialContract:
             self.peers.release(job.jid)
         self._keep_time()
         self._told.pop(job.jid, None)
+        self._held.discard(job.jid)
         self.pools.forget(job.jid)
         self.endings.forget(job.jid)
         self._slow(job, False)
@@ -395,6 +397,7 @@ class SocialContract:
             self._want_stopped()
         for jid, why in self.fitting.outgrown():
             self.tell("queue", f"job {jid} runs in too little memory: {why}", jid=jid, action="outgrown", why=why)
+        self._tell_held()
         cgids = {job.jid: job.cgid for job in self._jobs()}
         if (placed := [cgids[jid] for jid in self.fitting.order() if jid in cgids]) != self._placed:
             self._placed = placed
@@ -402,6 +405,13 @@ class SocialContract:
         left = self.fitting.turn_left()
         if left is not None:
             self._later("turn", left, self._fit_again)
+
+    def _tell_held(self) -> None:
+        """Tell of each job once that it runs and waits for memory, however often it does."""
+        for jid in self.fitting.held.keys() - self._held:
+            why = self.fitting.held[jid]
+            self.tell("queue", f"job {jid} runs and {why}", jid=jid, action="held", why=why)
+        self._held |= self.fitting.held.keys()
 
     def _set_memory(self, now: float) -> None:
         before = self.memory.stops
@@ -417,7 +427,7 @@ class SocialContract:
         self.pools.limit([job.jid for job in jobs], pool, self.memory_size(), self.memory.limited)
 
     def _as_seen(self) -> tuple[set_memory.Job, ...]:
-        return as_seen(self._jobs(), self._cgroups, self.pools.stopped, self._stopped_elsewhere)
+        return as_seen(self._jobs(), self._cgroups, self.pools, self._stopped_elsewhere)
 
     def _stopped_elsewhere(self, jid: str) -> bool:
         """Whether another node wants this job stopped."""

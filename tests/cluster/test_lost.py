@@ -181,8 +181,8 @@ def test_a_broker_that_hangs_is_left() -> None:
 
 def test_of_three_brokers_one_may_die_and_no_event_is_lost() -> None:
     """A stop every 20 ms, each of another job, while the sender's own broker is killed and, when it is back, another
-    broker: every node hears each stop, and no stop ends in between. The lease is longer than both outages on a busy host,
-    so what was lost is asked for or repeated at a new connection, not every third of the lease."""
+    broker: every node hears each stop, and no stop ends in between. The lease is longer than both outages on a busy
+    host, so what was lost is asked for or repeated at a new connection, not every third of the lease."""
 
     async def work() -> None:
         async with lab(brokers=3, lease=45.0) as cluster:

@@ -40,6 +40,7 @@ PAGE: Final = 4096
 _SCAN: Final = 0xC0606610  # PAGEMAP_SCAN of linux/fs.h: _IOWR('f', 16, struct pm_scan_arg), which has 12 words
 _FILE, _PRESENT, _ZERO = 1 << 2, 1 << 3, 1 << 5  # PAGE_IS_*
 _REGIONS: Final = 512  # of one call
+_TOP: Final = (1 << 47) - 4096  # of addresses
 _SWAPPED, _PLACE = 1 << 62, (1 << 55) - 1  # of an entry of /proc/PID/pagemap
 _MADVISE, _WILLNEED, _MOST = 440, 3, 512  # process_madvise, its advice, ranges of one call
 
@@ -119,16 +120,15 @@ def resident(pid: int) -> list[tuple[int, int]]:
     found = []
     descriptor = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY)
     try:
-        for start, size in paging.spans(pid, 1 << 40):
-            at = start
-            while at < start + size:
-                regions = (ctypes.c_uint64 * (3 * _REGIONS))()
-                masks = (_FILE | _ZERO, _PRESENT | _FILE | _ZERO, 0, _PRESENT)
-                words = (96, 0, at, start + size, 0, ctypes.addressof(regions), _REGIONS, 0, *masks)
-                argument = bytearray(struct.pack("12Q", *words))
-                count = fcntl.ioctl(descriptor, _SCAN, argument)
-                found += [(regions[3 * i], regions[3 * i + 1] - regions[3 * i]) for i in range(count)]
-                (at,) = struct.unpack_from("Q", argument, 32)
+        at = 0
+        while at < _TOP:
+            regions = (ctypes.c_uint64 * (3 * _REGIONS))()
+            masks = (_FILE | _ZERO, _PRESENT | _FILE | _ZERO, 0, _PRESENT)
+            words = (96, 0, at, _TOP, 0, ctypes.addressof(regions), _REGIONS, 0, *masks)
+            argument = bytearray(struct.pack("12Q", *words))
+            count = fcntl.ioctl(descriptor, _SCAN, argument)
+            found += [(regions[3 * i], regions[3 * i + 1] - regions[3 * i]) for i in range(count)]
+            (at,) = struct.unpack_from("Q", argument, 32)
     finally:
         os.close(descriptor)
     return found
@@ -164,10 +164,13 @@ def will_need(pid: int, addresses: list[int]) -> None:
 def read_back(pid: int, how: str, noted: list[tuple[int, int]]) -> None:
     if how == "device":
         will_need(pid, by_place(pid, noted))
-    elif how != "faults":
-        for start, size in noted if how == "noted" else paging.spans(pid, 1 << 40):
+    elif how == "noted":
+        for start, size in noted:
             for at in range(start, start + size, 4 * MB):
-                paging.will_need(pid, at, min(4 * MB, start + size - at))
+                paging.will_need(pid, [(at, min(4 * MB, start + size - at))])
+    elif how != "faults":
+        for portion in paging.portions(pid, 4 * MB, set()):
+            paging.will_need(pid, portion.spans)
 
 
 def exchange(cgroups: JobCgroups, disk: Disk, size: int, order: str, how: str) -> dict[str, Any]:

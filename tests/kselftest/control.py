@@ -135,8 +135,8 @@ def pages_are_brought_back() -> None:
     """Requested pages come back while their process sleeps, count as resident, and cause no fault again."""
     with _paged() as (groups, reader, touch, seen):
         before = groups.memory("paged"), groups.usage("paged")["major_faults"]
-        for start, size in paging.spans(reader.pid, 4 << 20):
-            paging.will_need(reader.pid, start, size)
+        for portion in paging.portions(reader.pid, 4 << 20, set()):
+            paging.will_need(reader.pid, portion.spans)
         ktap.until(lambda: groups.memory("paged")[0] > 0.9 * _PAGED, "it is resident")
         back = groups.memory("paged"), groups.usage("paged")["major_faults"]
         ktap.expect(seen.look(0.1)[1], 0.0, "swapping: pages taken by a push-out do not count")

@@ -229,6 +229,7 @@ def killed() -> None:
         spawned(*_job("b", available * 60 // 100)),
     ):
         ktap.until(lambda: _frozen("a") or _frozen("b"), "one is stopped", 60)
+        ktap.note(f"jobs are held to {_limit()} bytes, {available} were available at first")
         ktap.expect(_limit() < available, True, "the jobs are held to less than all that is available")
         os.kill(pid, signal.SIGKILL)
         ktap.until(lambda: not _frozen("a") and not _frozen("b"), "both go on", 10)

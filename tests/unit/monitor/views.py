@@ -60,6 +60,7 @@ def fitted(jid: str, state: str = "runs", need: int = 48 << 20, **known: Any) ->
         "jid": jid,
         "state": state,
         "need": need,
+        "stays": 0,
         "needs": {"node1": need},
         "declared": need,
         "estimated": 0,
@@ -78,6 +79,7 @@ def jobs_queue(*jobs: QueuedJob, room: int = 60 << 20, **other: Any) -> Queue:
         "loads": {"node1": load},
         "turn_left_s": 12.4,
         "turns": 0,
+        "left_behind": 0,
         "jobs": list(jobs),
     }
     made.update(other)  # type: ignore[typeddict-item]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ctl.contract import NodeFacts
+from ctl.contract import NodeFacts, Wish
 from ctl.jobs.queue import Queue
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node import fitting
@@ -24,6 +24,9 @@ class _Cgroups(JobCgroups):
 
     def pool_held(self) -> tuple[int, int]:
         return 0, 0
+
+    def all_movable(self) -> int:
+        return 0
 
 
 def test_a_peak_of_local_tasks_is_forgotten_though_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,3 +71,37 @@ def test_what_was_declared_to_an_earlier_agent_is_known(monkeypatch: pytest.Monk
         fit.look(here, 0.0, 0.0, 1.0)
         assert [(row["declared"], row["need"]) for row in fit.report()["jobs"]] == [(200 * MB, 200 * MB), (0, 7 * MB)]
         fit.clear()  # another policy, and fit again
+
+
+def _fitting(monkeypatch: pytest.MonkeyPatch, available: int) -> tuple[Fitting, Queue]:
+    monkeypatch.setattr(fitting, "take_sample", lambda: Sample(1000 * MB, available, 0))
+    monkeypatch.setattr(Pools, "hold", lambda _self, _most: None)
+    monkeypatch.setattr(Pools, "reached", lambda _self: None)
+    monkeypatch.setattr(_Cgroups, "declared", lambda _self, _jid: 0)
+    cgroups, queue = _Cgroups(), Queue()
+    return Fitting(queue, cgroups, Pools(cgroups)), queue
+
+
+def test_a_job_whose_stop_frees_little_is_not_stopped_and_keeps_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without swap two jobs of 420 MB run in a room of about 630, and no third begins."""
+    fit, queue = _fitting(monkeypatch, 634 * MB)
+    jobs: list[Job] = [Job(jid, 420 * MB, 0, 0.0, stays=420 * MB) for jid in "ab"]
+    monkeypatch.setattr(_Cgroups, "pool_held", lambda _self: (840 * MB, 0))
+    monkeypatch.setattr(fitting, "take_sample", lambda: Sample(1500 * MB, 300 * MB, 0))
+    fit.look(jobs, 0.0, 0.0, 1.0)
+    assert not fit.stops
+    assert [(row["need"], row["stays"]) for row in fit.report()["jobs"]] == [(420 * MB, 420 * MB)] * 2
+    assert "needs 400 MiB" in queue.ask(Wish("c", "u", need=400 * MB), time.time())
+    movable = [Job(jid, 800 * MB, 0, 0.0, stays=8 * MB) for jid in "ab"]
+    fit.look(movable, 0.0, 0.0, 1.0)
+    assert [jid for jid, _ in fit.stops] == ["b"], "with swap it is stopped"
+
+
+def test_what_ended_jobs_left_in_shared_memory_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit, _ = _fitting(monkeypatch, 300 * MB)
+    monkeypatch.setattr(_Cgroups, "pool_held", lambda _self: (600 * MB, 0))
+    monkeypatch.setattr(_Cgroups, "all_movable", lambda _self: 500 * MB)
+    fit.look([Job("a", 100 * MB, 0, 0.0, movable=100 * MB)], 0.0, 0.0, 1.0)
+    report = fit.report()
+    assert report["left_behind"] == 400 * MB
+    assert report["room"] // MB == 900 - 8 - 400, "100 of local tasks, the reserve, and what was left"

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from ctl.kernel import paging
-from ctl.kernel.cgroups import JobCgroups, Memory
+from ctl.kernel.cgroup_memory import Memory
+from ctl.kernel.cgroups import JobCgroups
 from ctl.node import pools
 
 
@@ -15,6 +16,8 @@ class _Cgroups(JobCgroups):
 
     resident = 1 << 20
     writes_s = 0.01  # for which swap writes a portion
+    swap_left = 1 << 40
+    pinned = 0  # bytes of the job that a device holds
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +38,13 @@ class _Cgroups(JobCgroups):
         return True
 
     def memory(self, jid: str) -> Memory:
-        return Memory(self.resident, 0, 1 << 20)
+        return Memory(self.resident, 0, 1 << 20, movable=self.resident - (1 << 20))
+
+    def current(self, jid: str) -> int:
+        return self.resident
+
+    def swap_free(self, jid: str) -> int:
+        return self.swap_left
 
     def pids(self, jid: str) -> list[int]:
         return [7]
@@ -45,6 +54,7 @@ class _Cgroups(JobCgroups):
 
     def push_out(self, jid: str, size: int) -> float:
         self.pushed.append(size)
+        self.resident = max((1 << 20) + self.pinned, self.resident - size)
         return self.writes_s
 
     def said(self) -> list[tuple[object, ...]]:
@@ -98,8 +108,9 @@ def test_protection_of_a_job_that_goes_on_comes_back_at_once() -> None:
 def process(monkeypatch: pytest.MonkeyPatch) -> _Process:
     """The only one there is, and the memory that is free for it."""
     process = _Process()
-    monkeypatch.setattr(paging, "spans", lambda _pid, most: ((at, most) for at in range(0, 3 * most, most)))
-    monkeypatch.setattr(paging, "will_need", lambda _pid, start, size: process.read.append((start, size)))
+    in_swap = [paging.Portion([(at << 20, 4 << 20)], 4 << 20) for at in (0, 4, 8)]
+    monkeypatch.setattr(paging, "portions", lambda _pid, _most, _seen: iter(in_swap))
+    monkeypatch.setattr(paging, "will_need", lambda _pid, spans: process.read.extend(spans))
     monkeypatch.setattr("ctl.kernel.sysinfo.memory", lambda *_names: [process.free])
     return process
 
@@ -165,6 +176,28 @@ def test_a_stopped_job_goes_out_in_portions_but_for_what_is_locked() -> None:
     kept.stop("a")
     kept._pusher.submit(int).result()
     assert cgroups.pushed == [256 << 10] * 4 + [4096]
+    assert kept.stuck("a") == 0
+
+
+def test_what_a_device_holds_is_known_after_the_first_stop() -> None:
+    """Pinned pages look like others: bytes that went out are measured, not taken for those asked."""
+    cgroups = _Cgroups()
+    cgroups.resident, cgroups.pinned = 4 << 20, 2 << 20
+    kept = pools.Pools(cgroups)
+    kept.stop("a")
+    kept._pusher.submit(int).result()
+    assert (cgroups.resident, kept.stuck("a"), len(cgroups.pushed)) == (3 << 20, 2 << 20, 8)
+    kept.forget("a")
+    assert kept.stuck("a") == 0, "another job of this name"
+
+
+def test_no_more_is_pushed_out_than_swap_can_take() -> None:
+    cgroups = _Cgroups()
+    cgroups.resident, cgroups.swap_left = 4 << 20, 0
+    kept = pools.Pools(cgroups)
+    kept.stop("a")
+    kept._pusher.submit(int).result()
+    assert (cgroups.pushed, kept.stuck("a")) == ([], 0), "it is known without a trial"
 
 
 def test_portions_are_as_large_as_the_device_writes_soon() -> None:

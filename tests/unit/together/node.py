@@ -24,7 +24,8 @@ from ctl.cluster.relay import Relay
 from ctl.contract import Wish
 from ctl.errors import CoschedError
 from ctl.jobs.queue import Queue
-from ctl.kernel.cgroups import JobCgroups, Memory
+from ctl.kernel.cgroup_memory import Memory
+from ctl.kernel.cgroups import JobCgroups
 from ctl.node.jobs import Job
 from ctl.node.social import SocialContract
 from ctl.policy import Settings, defaults, find_policy
@@ -85,7 +86,16 @@ class Kernel(JobCgroups):
     def memory(self, jid: str) -> Memory:
         if jid not in self.held:
             raise CoschedError(f"there is no job {jid!r}")
-        return Memory(self.held[jid].size, 0, 0)
+        return Memory(self.held[jid].size, 0, 0, movable=self.held[jid].size)
+
+    def swap_free(self, jid: str) -> int:
+        return TOTAL
+
+    def all_movable(self) -> int:
+        return 0
+
+    def stalled(self, jid: str) -> float:
+        return 0.0
 
     def declared(self, jid: str) -> int:
         return self.held[jid].declared if jid in self.held else 0
