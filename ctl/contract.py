@@ -189,7 +189,7 @@ class Wish:
 
     jid: str
     user: str
-    program: str = ""  # what its history is looked up by; empty: unknown
+    program: str = ""  # the key of its history; empty: unknown
     need: int = 0  # bytes, as declared by its owner; 0: not declared
     now: bool = False  # it begins whether or not it fits
     again: bool = False  # it has asked before
@@ -263,6 +263,9 @@ class JobQueue(Protocol):
 
     def history(self) -> list[dict[str, Any]]:
         """What jobs needed so far, for people."""
+
+    def forget(self, program: str, user: str | None) -> int:
+        """Forget what jobs of this key needed, of this user or of all (None); the number of runs."""
 
 
 # between agent and dashboard

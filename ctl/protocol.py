@@ -28,6 +28,8 @@ Operations (arguments; result):
     place      count; optional memory, by   [node]: where a job should run, see `ctl place`
     queue                                   {"room", "turn_left_s", "turns", "jobs"}: the queue of policy fit
     history                                 [{"program", "user", "ranks", "runs", "most", "working", "estimate"}], bytes
+    forget     program                      {"program", "runs"}: so many runs of this key are forgotten: one's own,
+                                            and for root all
     cancel     jid; optional signal, grace  {"jid", "was": "here" or "waiting", "grace"}: the job gets the signal and is
                                             killed after grace s, of which "grace" are left; 0: at once;
                                             or it is forgotten
@@ -58,6 +60,7 @@ from ctl.errors import CoschedError, brief
 
 __all__ = [
     "GROUP",
+    "LONGEST_KEY",
     "MAX_INTEGER",
     "MAX_REQUEST",
     "SOCKET",
@@ -81,6 +84,7 @@ VERSION = 1
 GROUP = "cosched"  # its members may use the socket, as root may; what they may ask: ctl/node/authority.py
 MAX_REQUEST = 64 * 1024  # bytes: all knobs at once take 1 KiB, a JID 64
 MAX_INTEGER = 1 << 62  # of counts from a client or another node; larger ones do not fit into a history
+LONGEST_KEY = 4096  # characters of the key of a job's history: Linux' PATH_MAX
 SOCKET = Path(os.environ.get("COSCHED_RUN_DIR", "/run/cosched")) / "agent.sock"
 STATE_DIR = Path(os.environ.get("COSCHED_STATE_DIR", "/var/lib/cosched"))
 """For what outlives an agent: the history of jobs, the log of events, the broker's tokens."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["JSON", "Group", "emit", "print_event", "settings", "table"]
+__all__ = ["JSON", "Group", "emit", "number", "print_event", "settings", "table"]
 
 _GAP, _CLOSE = 3, 2  # cells between two columns of a table on a terminal, and on a narrow one
 
@@ -164,6 +164,11 @@ def _plain_table(columns: Sequence[str], rows: list[Sequence[str]], right: Seque
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
         click.echo("  ".join(cells).rstrip())
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """For a cell: "-" for an unknown value."""
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def print_event(event: dict[str, Any], as_json: bool) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl run`, `ctl place`, `ctl jobs`, `ctl queue`, `ctl history`, `ctl tasks`."""
+"""`ctl run`, `ctl place`, `ctl jobs`, `ctl queue`, `ctl tasks`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctl.cli.common import JSON, emit, table
-from ctl.errors import CoschedError
+from ctl.cli.common import JSON, emit, number, table
+from ctl.errors import CoschedError, brief
 
 if TYPE_CHECKING:
     from ctl.protocol import Client
 
-__all__ = ["history", "jobs", "place", "queue", "run", "tasks", "wait_to_begin"]
+__all__ = ["jobs", "place", "queue", "run", "tasks", "wait_to_begin"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two; a bare number is MiB, as for Slurm
@@ -37,6 +37,15 @@ def _bytes(_context: click.Context, _parameter: click.Parameter, text: str | Non
     return size
 
 
+def _key(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """The value of --estimate-as, without blanks around it."""
+    from ctl.protocol import LONGEST_KEY
+
+    if text is not None and not (text.strip() and text.isprintable() and len(text) <= LONGEST_KEY):
+        raise CoschedError(f"--estimate-as {brief(text)} is no key: give 1 to {LONGEST_KEY} printable characters", 2)
+    return text and text.strip()
+
+
 BY = click.option("--by", metavar="POLICY", default="", help="cpu, mem, cpu-mem-hp, cpu-mem-ht or free; default: "
                   "cpu-mem-hp with --memory, else free")
 
@@ -48,7 +57,9 @@ BY = click.option("--by", metavar="POLICY", default="", help="cpu, mem, cpu-mem-
 @click.option("--nodes", "count", metavar="N", type=click.IntRange(1), help="run on so many nodes, chosen by load")
 @click.option("--per-node", metavar="R", type=click.IntRange(1), default=1, show_default=True, help="ranks of a node")
 @BY
-@click.option("--verbose", "-v", is_flag=True, help="tell what is set in the command's environment")
+@click.option("--estimate-as", "key", metavar="NAME", callback=_key, help="the job's key in `ctl history`; default: "
+              "its program, with script or target")
+@click.option("--verbose", "-v", is_flag=True, help="tell the job's key, and what is set in the command's environment")
 @click.argument("command", metavar="-- CMD…", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     jid: str | None,
@@ -57,6 +68,7 @@ def run(
     count: int | None,
     per_node: int,
     by: str,
+    key: str | None,
     verbose: bool,
     command: tuple[str, ...],
 ) -> int:
@@ -85,6 +97,7 @@ def run(
       ctl run --job sim --memory 2G -- mpiexec.mpich -n 4 ./sim
       ctl run --job sim -- mpiexec.mpich -hosts node1,node2 -n 8 ./sim
       ctl run --job a -- stress-ng --vm 1 --vm-bytes 600M --timeout 30
+      ctl run --estimate-as big -- make SIZE=8192
     """
     import shutil
 
@@ -96,6 +109,7 @@ def run(
 
     program = shutil.which(command[0])
     subject = program_of(command)
+    key = key or subject
     if jid is None:
         jid = new_jid(subject or command[0], os.getpid())
         click.echo(f"job {jid}", err=True)
@@ -111,7 +125,7 @@ def run(
             click.echo(f"job {jid} runs on {', '.join(nodes)}", err=True)
             placed = hosts(nodes, per_node)
         needed_here = need if count is None or os.uname().nodename in nodes else 0
-        wish = {"jid": jid, "memory": needed_here, "now": now, "program": subject, "can_wait": True}
+        wish = {"jid": jid, "memory": needed_here, "now": now, "program": key, "can_wait": True}
         ranks = ranks_of(command)
         if count is not None:
             ranks = per_node if os.uname().nodename in nodes else 0
@@ -121,7 +135,7 @@ def run(
     waits = wait_policy(os.environ, ranks, len(os.sched_getaffinity(0)))
     whole = environment(jid, os.environ, need) | placed | waits
     if verbose:
-        click.echo(_told(whole), err=True)
+        click.echo(f"key in the history: {key or 'none'}\n{_told(whole)}", err=True)
     try:
         os.execve(program, command, whole)
     except OSError as error:
@@ -207,12 +221,12 @@ def jobs(as_json: bool) -> None:
             (
                 job["jid"],
                 str(job["tasks"]),
-                _number(job["cpu_share"], 2),
-                _number(job["cpu_s"], 1),
-                _number(job["memory"] / _MIB),
-                _number(job["swap"] / _MIB),
+                number(job["cpu_share"], 2),
+                number(job["cpu_s"], 1),
+                number(job["memory"] / _MIB),
+                number(job["swap"] / _MIB),
                 str(job["majflt"]),
-                _number(job["majflt_s"]),
+                number(job["majflt_s"]),
                 str(job["overtakes_given"]),
                 str(job["overtakes_suffered"]),
                 job["from"],
@@ -257,7 +271,7 @@ def queue(as_json: bool) -> None:
 
         rows = [
             (
-                *(one["jid"], one["state"], sizes(one["needs"]) if several else _number(one["need"] / _MIB)),
+                *(one["jid"], one["state"], sizes(one["needs"]) if several else number(one["need"] / _MIB)),
                 *(str(one["passed"]), one["why"]),
             )
             for one in found["jobs"]
@@ -273,44 +287,6 @@ def queue(as_json: bool) -> None:
 
 def _turn(left_s: float | None) -> str:
     return "" if left_s is None else f"; those that wait go first in {left_s:.0f} s"
-
-
-@click.command()
-@click.argument("program", required=False)
-@JSON
-def history(program: str | None, as_json: bool) -> None:
-    """List what jobs needed on this node so far, by program, user and ranks, and the estimate for the next run.
-
-    most: in memory and in swap. working set: the most that a run had in memory while no page came back from swap, or in
-    both. estimate: the smaller of the most and of the mean plus three standard deviations, of this month's runs and the
-    last one's; for another number of ranks, by rank. Policy fit uses it for jobs without --memory. A job of Slurm is
-    listed as slurm: and its name.
-
-    \b
-    Examples:
-      ctl history
-      ctl history ./sim
-    """
-    from ctl.protocol import Client
-
-    with Client() as agent:
-        found: list[dict[str, Any]] = agent.call("history")
-    if program is not None:
-        wanted = {program, os.path.realpath(program)}
-        found = [one for one in found if wanted & {one["program"], *one["program"].split()}]
-
-    def people() -> None:
-        rows = [
-            (
-                *(one["program"], one["user"], _number(one["ranks"] or None), str(one["runs"])),
-                *(_number(one[name] / _MIB if one[name] else None, 1) for name in ("most", "working", "estimate")),
-            )
-            for one in found
-        ]
-        columns = ("program", "user", "ranks", "runs", "most MiB", "working set MiB", "estimate MiB")
-        table(columns, rows, right=columns[2:], empty="no job has ended under policy fit yet")
-
-    emit(found, as_json, people)
 
 
 @click.command()
@@ -348,15 +324,15 @@ def tasks(jid: str | None, as_json: bool) -> None:
                 task["comm"],
                 task["jid"] or "local",
                 task["state"],
-                _number(task["cpu"]),
-                _number(task["position"]),
-                _number(task["de"]),
-                _number(task["mes"], 2),
-                _number(task["com"]),
-                _number(task["rec"]),
-                _number(task["flt"]),
-                _number(task["swapin_ms"], 1),
-                _number(task["thrashing_ms"], 1),
+                number(task["cpu"]),
+                number(task["position"]),
+                number(task["de"]),
+                number(task["mes"], 2),
+                number(task["com"]),
+                number(task["rec"]),
+                number(task["flt"]),
+                number(task["swapin_ms"], 1),
+                number(task["thrashing_ms"], 1),
             )
             for task in found
         ]
@@ -364,8 +340,3 @@ def tasks(jid: str | None, as_json: bool) -> None:
         table(columns, rows, right=("tid", *columns[4:]), empty="no tasks", give_way=narrow)
 
     emit(found, as_json, people)
-
-
-def _number(value: float | None, digits: int = 0) -> str:
-    """For a cell: "-" for an unknown value."""
-    return "-" if value is None else f"{value:.{digits}f}"

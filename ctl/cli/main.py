@@ -39,7 +39,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "run": "jobs",
     "jobs": "jobs",
     "queue": "jobs",
-    "history": "jobs",
+    "history": "history",
     "cancel": "cancel",
     "place": "jobs",
     "tasks": "jobs",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What jobs needed: a history by executable, ranks and user, in a file that may be lost without harm (ParPar §2.1).
+"""What jobs needed: a history by program, ranks and user, in a file that may be lost without harm (ParPar §2.1).
 
 A run is what a job had on this node: its peak, the most that it had in memory and in swap (B-PP-13); its working set,
 the most that it ran with without reading pages back (ctl/node/working_set.py); and its ranks here.
@@ -7,7 +7,7 @@ the most that it ran with without reading pages back (ctl/node/working_set.py); 
 The need of the next run is estimated by the peaks of this period and the last (ctl/policy/estimate.py), of the first of
 these keys that has any (ParPar §2.1.1, B-PP-5; nodes are ranks of this node here, since each node has its own history):
 
-    same program, ranks, user          as they were
+    same program, ranks, user          as they were; a program by its key, see ctl/jobs/program.py
     same program and ranks             as they were, of all users
     same program and user              for each rank, times the ranks of the next run
     same program                       the same, of all users
@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ctl.errors import FAILED, CoschedError
 from ctl.policy.estimate import PERIOD_S, Runs, estimate
 from ctl.protocol import STATE_DIR
 
@@ -112,6 +113,21 @@ class History:
                 row["working"] = int(working.get((user, ranks), 0))
                 found.append({**row, "estimate": self.estimate(program, user, at, ranks)})
         return found
+
+    def forget(self, program: str, user: str | None) -> int:
+        """Forget the runs of this key, of this user or of all (None); how many there were. Raises CoschedError
+        (status 1) if the file is in use."""
+        which, values = ("program = ?", (program,)) if user is None else ("program = ? AND user = ?", (program, user))
+
+        def delete() -> int:
+            ((runs,),) = self._rows.execute(f"SELECT SUM(n) FROM needs WHERE {which} AND kind = 'peak'", values)
+            self._rows.execute(f"DELETE FROM needs WHERE {which}", values)
+            return runs or 0
+
+        forgotten = self._tried(delete, None)
+        if forgotten is None:
+            raise CoschedError(f"the history of jobs, {self._path}, is in use or full: try again", FAILED)
+        return forgotten
 
     def _runs(self, program: str, kind: str, at: float) -> list[_Row]:
         """The runs of this period and the last, by user and ranks."""

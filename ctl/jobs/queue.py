@@ -297,6 +297,11 @@ class Queue:
         """What jobs needed so far, for people."""
         return self._history.rows(time.time()) if self._history is not None else []
 
+    def forget(self, program: str, user: str | None) -> int:
+        """Forget what jobs of this key needed, of this user or of all (None); the number of runs. Raises
+        CoschedError (status 1) if the file is in use."""
+        return self._history.forget(program, user) if self._history is not None else 0
+
     # inside
 
     def _outside(self, user: str) -> int:

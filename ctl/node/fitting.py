@@ -198,6 +198,10 @@ class Fitting:
         """What jobs needed: the result of the operation `history`."""
         return self._queue.history()
 
+    def forget(self, program: str, user: str | None) -> int:
+        """Forget what jobs of this key needed, of this user or of all (None); the number of runs."""
+        return self._queue.forget(program, user)
+
 
 def _turn(turn_s: float, exchange_s: float) -> float:
     """The length of a turn: longer by a power of two if memory is exchanged slowly, so that nodes' turns end together.

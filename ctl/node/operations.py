@@ -16,7 +16,7 @@ from ctl.node.jobs import SLURM
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
 from ctl.node.server import Operation, Server
-from ctl.protocol import MAX_INTEGER
+from ctl.protocol import LONGEST_KEY, MAX_INTEGER
 
 __all__ = ["Operations", "measure_of", "server_of"]
 
@@ -24,7 +24,6 @@ _MOST_NODES = 1 << 20
 _MOST_RANKS = 1 << 16
 _LONGEST_GRACE = 600  # s
 _SIGNALS = frozenset(signal.Signals)
-_LONGEST_PATH = 4096  # characters: Linux' PATH_MAX
 
 
 def server_of(agent: Agent) -> Server:
@@ -68,6 +67,7 @@ class Operations:
             "queue": self._queue,
             "place": self._place,
             "history": self._history,
+            "forget": self._forget,
             "cancel": self._cancel,
             "unload": self._unload,
         }
@@ -156,10 +156,8 @@ class Operations:
 
     def _has_to_wait(self, jid: str, user: str, arguments: dict[str, Any]) -> str:
         """Why a job that can wait outside may not begin yet; empty: it may, or it can only wait stopped."""
-        need, static, program = _need(arguments), _need(arguments, "static"), arguments.get("program", "")
+        need, static, program = _need(arguments), _need(arguments, "static"), _program(arguments)
         ranks = _ranks(arguments)
-        if not isinstance(program, str) or len(program) > _LONGEST_PATH:
-            raise CoschedError(f'"program" is no path of at most {_LONGEST_PATH} characters: leave it out', USAGE)
         if need > (most := self._agent.contract.memory_size()):
             raise CoschedError(
                 f"job {jid} needs {need >> 20} MiB, and this node has {most >> 20} MiB in all: use more nodes, or a "
@@ -179,6 +177,14 @@ class Operations:
 
     async def _history(self, peer: Peer, _arguments: dict[str, Any]) -> object:
         return [one for one in self._agent.contract.fitting.history() if peer.shown(one["user"], one["program"])]
+
+    async def _forget(self, peer: Peer, arguments: dict[str, Any]) -> object:
+        program = _program(arguments)
+        runs = self._agent.contract.fitting.forget(program, None if peer.is_root else peer.user)
+        if not runs:
+            whose = "" if peer.is_root else f" of user {peer.user}"
+            raise CoschedError(f"no run of {brief(program)}{whose} is known: `ctl history` lists the keys", USAGE)
+        return {"program": program, "runs": runs}
 
     def _has_queue(self) -> None:
         """Raise CoschedError (status 2) if no module decides which jobs run."""
@@ -250,6 +256,15 @@ def _ranks(arguments: dict[str, Any]) -> int:
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 0 <= ranks <= _MOST_RANKS:
         raise CoschedError(f"the job has {brief(ranks)} ranks: give a number from 1 to {_MOST_RANKS}", USAGE)
     return ranks
+
+
+def _program(arguments: dict[str, Any]) -> str:
+    """The key of the job's history; empty: unknown."""
+    program = arguments.get("program", "")
+    if not isinstance(program, str) or len(program) > LONGEST_KEY or not program.isprintable():
+        what = f'"program" {brief(program)} is no key'
+        raise CoschedError(f"{what}: give at most {LONGEST_KEY} printable characters, or leave it out", USAGE)
+    return program
 
 
 def _table(arguments: dict[str, Any], key: str) -> dict[str, object]:

@@ -194,6 +194,10 @@ def what_jobs_needed() -> None:
                 ktap.until(lambda: "four" in _queue(), "four ranks are here, or wait", 20)
                 ktap.expect(abs(_queue()["four"]["estimated"] - 2 * row["most"]) <= 4096, True, "twice as much")
             assert "working set MiB" in ctl("history"), ctl("history")
+            ctl("run", "--estimate-as", "uses", "--", *(word.format(ranks=1) for word in run))
+            ktap.until(lambda: bool(asked("history", "uses")), "its end is noted by the name it was given", 20)
+            ctl("history", "forget", str(script))
+            ktap.expect(asked("history", str(script)), [], "of a key that was forgotten")
     finally:
         script.unlink()
 

@@ -15,6 +15,7 @@ import pytest
 from ctl import policy
 from ctl.cli.main import cli, main
 from tests.unit.cli.conftest import Ctl, refused
+from tests.unit.screen import Agent
 
 ROOT = Path(__file__).resolve().parents[3]
 _CONTEXT = click.Context(cli)
@@ -45,7 +46,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert f"ctl {name}" in command.help
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "config", "cluster", "sim"}))
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"agent", "run", "config", "cluster", "history", "sim"}))
 def test_every_command_that_prints_has_json(name: str) -> None:
     command = cli.get_command(_CONTEXT, name)
     assert command and any("--json" in option.opts for option in command.params)
@@ -224,3 +225,28 @@ def test_a_reader_that_leaves_early_gets_no_complaint(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("policy")
     assert done.stderr == ""
+
+
+def test_history_lists_and_forgets(ctl: Ctl, tmp_path: Path) -> None:
+    """Without a command it lists; a word of one key alone names that key."""
+    (tmp_path / "run").mkdir()
+    rows = [{"program": f"/usr/bin/make /src {target}", "user": "eve", "ranks": 0, "runs": 2, "most": 375809638,
+             "working": 0, "estimate": 375809638} for target in ("big", "small")]  # fmt: skip
+    answers = {"history": rows, "forget": {"program": rows[0]["program"], "runs": 2}}
+    with Agent(tmp_path / "run" / "agent.sock", answers):
+        for words in ((), ("make",), ("list",)):
+            assert json.loads(ctl("history", *words, "--json").stdout) == rows
+        assert json.loads(ctl("history", "list", "big", "--json").stdout) == rows[:1]
+        head, line, _ = ctl("history").stdout.splitlines()
+        assert " ".join(head.split()) == "key user ranks runs most MiB working set MiB estimate MiB"
+        assert line.split() == ["/usr/bin/make", "/src", "big", "eve", "-", "2", "358.4", "-", "358.4"]
+        told = "2 runs of /usr/bin/make /src big forgotten\n"
+        for key in (["big"], ["/usr/bin/make /src big"], ["/usr/bin/make", "/src", "big"]):
+            assert ctl("history", "forget", *key).stdout == told
+        refused(ctl("history", "forget", "/src"), "'/src' is in 2 keys", "`ctl history`", "the whole of one")
+        refused(ctl("history", "forget", "sim"), "no run of 'sim' is known")
+
+
+@pytest.mark.parametrize("key", ["", " ", "a\nb", "a" * 4097])
+def test_a_key_that_cannot_be_printed_is_refused(ctl: Ctl, key: str) -> None:
+    refused(ctl("run", "--estimate-as", key, "--", "true"), "--estimate-as", "1 to 4096 printable characters")

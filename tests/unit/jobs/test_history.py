@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctl.errors import CoschedError
 from ctl.jobs.history import VERSION, History, Run
 from ctl.jobs.program import program_of, ranks_of
 from ctl.policy.estimate import PERIOD_S, Runs, estimate
+from ctl.protocol import LONGEST_KEY
 
 NOW = 100 * PERIOD_S
 PROGRAMS, USERS, RANKS = st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(0, 4)
@@ -230,3 +232,85 @@ def test_which_program_a_command_is_about(tmp_path: Path) -> None:
     assert program_of(["mpiexec.mpich", "-n", "4", "timeout", "9", "shuf"]) == os.path.realpath("/usr/bin/shuf")
     assert program_of([str(proxy), "--control-port", "cat"]) == "", "only the launcher knows"
     assert program_of(["env"]) == os.path.realpath("/usr/bin/env"), "a launcher that launches nothing"
+
+
+def executable(path: Path, text: str = "") -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory to work in, and beside it one with programs, which are the only ones."""
+    for name in ("make", "nice", "timeout", "env", "srun", "stress-ng", "java", "apptainer", "conda", "python3", "bash",
+                 "sim", "batch"):  # fmt: skip
+        executable(tmp_path / "bin" / name)
+    (tmp_path / "here" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    for name in ("sim.py", "sim.jar", "Other", "image.sif", "data"):
+        Path(name).touch()
+    return tmp_path / "here"
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        ("make small", "BIN/make HERE small"),
+        ("nice -n 5 make -j 4 -s big CC=gcc all", "BIN/make HERE big all"),
+        ("make -j -C sub -f ../Other", "BIN/make HERE/Other"),
+        ("make --directory=sub", "BIN/make HERE/sub"),
+        ("stress-ng -t 9 --vm 1 --vm-bytes 600M", "BIN/stress-ng --vm"),
+        ("stress-ng --timeout=9 --metrics -c 2", "BIN/stress-ng -c"),
+        ("java -Xmx2g -cp a:b -jar sim.jar 7", "BIN/java HERE/sim.jar"),
+        ("java -cp a:b org.Sim 7", "BIN/java org.Sim"),
+        ("python3 -u -W ignore sim.py 7", "BIN/python3 HERE/sim.py"),
+        ("python3 -m sim data", "BIN/python3 -m sim"),
+        ("python3 -c pass data", ""),
+        ("./hand", "BIN/python3 HERE/hand"),
+        ("bash -e run.sh small 7", "BIN/bash HERE/run.sh small"),
+        ("./run.sh small 7", "BIN/bash HERE/run.sh small"),
+        ("./run.sh 7", "BIN/bash HERE/run.sh"),
+        ("./run.sh data", "BIN/bash HERE/run.sh"),
+        ("bash -c sim", ""),
+        ("./itself", ""),
+        ("srun -p batch -n 4 timeout -s KILL 9 sim", "BIN/sim"),
+        ("env -u sim A=1 sim 7", "BIN/sim"),
+        ("conda run -n sim python3 sim.py", "BIN/python3 HERE/sim.py"),
+        ("conda run --no-capture-output -n sim gmx data", "gmx"),
+        ("apptainer --quiet exec --bind a:b image.sif env A=1 gmx mdrun", "BIN/apptainer HERE/image.sif gmx"),
+        ("apptainer run docker://gmx mdrun", "BIN/apptainer docker://gmx"),
+    ],
+)
+def test_the_key_is_what_a_wrapper_starts(here: Path, command: str, key: str) -> None:
+    executable(here / "hand", "#!/usr/bin/env python3\n")
+    executable(here / "run.sh", "#!/bin/bash -e\n".replace("/bin/bash", f"{here.parent}/bin/bash"))
+    executable(here / "itself", f"#!{here}/itself\n")
+    assert program_of(command.split()) == key.replace("BIN", f"{here.parent}/bin").replace("HERE", str(here))
+
+
+def test_a_key_is_safe_to_send_and_to_print(here: Path) -> None:
+    assert program_of(["make", "a\x1b[2J\udc80"]) == f"{here.parent}/bin/make {here} a?[2J?"
+    assert len(program_of(["make", *["target"] * 1000])) == LONGEST_KEY
+
+
+def test_what_a_user_forgets_is_the_users_own(tmp_path: Path) -> None:
+    history = filled([("a", "x", 10, 0, 3), ("a", "x", 20, 2, 3), ("a", "y", 90, 0, 3), ("b", "x", 30, 0, 3)])
+    at = NOW + 3 * PERIOD_S
+    assert history.forget("a", "x") == 2
+    assert [(row["program"], row["user"]) for row in history.rows(at)] == [("a", "y"), ("b", "x")]
+    assert history.forget("a", "x") == history.forget("c", None) == 0
+    assert history.forget("a", None) == 1
+    assert history.estimate("a", "y", at) == 0 < history.estimate("b", "x", at)
+
+
+def test_a_file_that_is_in_use_forgets_nothing_and_says_so(tmp_path: Path) -> None:
+    history = History(tmp_path / "h.sqlite")
+    history.observe("a", "x", Run(40), NOW)
+    with contextlib.closing(sqlite3.connect(tmp_path / "h.sqlite")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(CoschedError, match="in use"):
+            history.forget("a", "x")
+    assert history.estimate("a", "x", NOW) == 40

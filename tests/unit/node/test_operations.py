@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ctl.errors import CoschedError
-from ctl.node.operations import _ending, _ranks
+from ctl.node.operations import _ending, _program, _ranks
 
 
 @pytest.mark.parametrize("ranks", [-1, True, "2", 2.0, None, 1 << 40])
@@ -34,3 +34,11 @@ def test_an_end_has_a_signal_and_a_bounded_grace(wrong: dict[str, object], words
 def test_a_job_is_killed_at_once_unless_it_is_given_time() -> None:
     assert _ending({}) == (15, 0)
     assert _ending({"signal": 10, "grace": 600}) == (10, 600)
+
+
+@pytest.mark.parametrize("key", [7, None, "a" * 4097, "a\x1b[2J", "a\n"])
+def test_a_key_can_be_kept_and_printed(key: object) -> None:
+    with pytest.raises(CoschedError, match="is no key: give at most 4096 printable characters") as refused:
+        _program({"program": key})
+    assert refused.value.status == 2
+    assert _program({}) == "" and _program({"program": "/usr/bin/make /home/eve small"}).endswith("small")
