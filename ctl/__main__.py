@@ -3,6 +3,6 @@
 
 import sys
 
-from ctl.cli.main import main
+from ctl.cli.front import main
 
 sys.exit(main())

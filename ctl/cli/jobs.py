@@ -3,75 +3,53 @@
 
 from __future__ import annotations
 
-import os
-import re
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import click
 
 from ctl.cli.common import JSON, emit, number, table
-from ctl.errors import CoschedError, brief
+from ctl.cli.run import OPTIONS, Option, begin
+from ctl.errors import CoschedError
 
-if TYPE_CHECKING:
-    from ctl.protocol import Client
+__all__ = ["jobs", "place", "queue", "run", "tasks"]
 
-__all__ = ["jobs", "place", "queue", "run", "tasks", "wait_to_begin"]
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
-_UNITS = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two; a bare number is MiB, as for Slurm
-_ASK_S = 0.5  # between two questions of a command that waits for memory
 _MIB = 1 << 20
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as shells say it
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
-def _bytes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int:
-    """The value of --memory in bytes; 0 if it is not given."""
-    if text is None:
-        return 0
-    found = _SIZE.fullmatch(text.strip())
-    size = int(float(found[1]) * (1 << _UNITS[found[2].upper()])) if found else 0
-    if not size:
-        raise CoschedError(f"--memory {text!r} is no size above 0: write 48M or 2G", 2)
-    return size
+def _option(option: Option) -> Callable[[F], F]:
+    """An option of ctl/cli/run.py for click."""
+    names = (*option.names, option.argument)
+    if not option.metavar:
+        return click.option(*names, is_flag=True, help=option.help)
+    if option.is_count:
+        default = {} if option.default is None else {"default": option.default, "show_default": True}
+        return click.option(*names, metavar=option.metavar, type=click.IntRange(1), help=option.help, **default)
+
+    def value(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
+        return option.default if text is None else option.of(text)
+
+    return click.option(*names, metavar=option.metavar, callback=value, help=option.help)
 
 
-def _key(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
-    """The value of --estimate-as, without blanks around it."""
-    from ctl.protocol import LONGEST_KEY
+def _options(*arguments: str) -> Callable[[F], F]:
+    """Those options of `ctl run` that give these arguments; none named: all."""
 
-    if text is not None and not (text.strip() and text.isprintable() and len(text) <= LONGEST_KEY):
-        raise CoschedError(f"--estimate-as {brief(text)} is no key: give 1 to {LONGEST_KEY} printable characters", 2)
-    return text and text.strip()
+    def declare(function: F) -> F:
+        for option in reversed(OPTIONS):
+            if not arguments or option.argument in arguments:
+                function = _option(option)(function)
+        return function
 
-
-BY = click.option("--by", metavar="POLICY", default="", help="cpu, mem, cpu-mem-hp, cpu-mem-ht or free; default: "
-                  "cpu-mem-hp with --memory, else free")
+    return declare
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--job", "-j", "jid", metavar="JID", help="the job to start or to join; without, a new one")
-@click.option("--memory", "need", metavar="SIZE", callback=_bytes, help="what the job needs on each node: 48M, 2G")
-@click.option("--now", is_flag=True, help="do not wait for memory")
-@click.option("--nodes", "count", metavar="N", type=click.IntRange(1), help="run on so many nodes, chosen by load")
-@click.option("--per-node", metavar="R", type=click.IntRange(1), default=1, show_default=True, help="ranks of a node")
-@BY
-@click.option("--estimate-as", "key", metavar="NAME", callback=_key, help="the job's key in `ctl history`; default: "
-              "its program, with script or target")
-@click.option("--verbose", "-v", is_flag=True, help="tell the job's key, and what is set in the command's environment")
+@_options()
 @click.argument("command", metavar="-- CMD…", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(
-    jid: str | None,
-    need: int,
-    now: bool,
-    count: int | None,
-    per_node: int,
-    by: str,
-    key: str | None,
-    verbose: bool,
-    command: tuple[str, ...],
-) -> int:
+def run(**arguments: Any) -> int:
     """Run a command as (part of) a parallel job.
 
     The command replaces `ctl run`: same user, environment, directory and terminal, and its exit status. Commands with
@@ -99,81 +77,12 @@ def run(
       ctl run --job a -- stress-ng --vm 1 --vm-bytes 600M --timeout 30
       ctl run --estimate-as big -- make SIZE=8192
     """
-    import shutil
-
-    from ctl.jobs.launcher import environment, hosts, wait_policy
-    from ctl.jobs.program import executable_of, program_of, ranks_of
-    from ctl.kernel.elf import static_size
-    from ctl.kernel.jid import check_jid, new_jid
-    from ctl.protocol import Client
-
-    program = shutil.which(command[0])
-    subject = program_of(command)
-    key = key or subject
-    if jid is None:
-        jid = new_jid(subject or command[0], os.getpid())
-        click.echo(f"job {jid}", err=True)
-    check_jid(jid)
-    if program is None:
-        found = os.path.exists(command[0])
-        why = "is not executable" if found else "is not found"
-        raise CoschedError(f"command {command[0]!r} {why}", _NOT_EXECUTABLE if found else _NOT_FOUND)
-    with Client() as agent:
-        placed: dict[str, str] = {}
-        if count is not None:
-            nodes: list[str] = agent.call("place", count=count, memory=need, by=by)
-            click.echo(f"job {jid} runs on {', '.join(nodes)}", err=True)
-            placed = hosts(nodes, per_node)
-        needed_here = need if count is None or os.uname().nodename in nodes else 0
-        wish = {"jid": jid, "memory": needed_here, "now": now, "program": key, "can_wait": True}
-        ranks = ranks_of(command)
-        if count is not None:
-            ranks = per_node if os.uname().nodename in nodes else 0
-        wish |= {"static": static_size(executable_of(subject)) or 0, "ranks": ranks}
-        why = agent.call("enter", **wish).get("wait", "")
-    wait_to_begin(wish, why, Client)
-    waits = wait_policy(os.environ, ranks, len(os.sched_getaffinity(0)))
-    whole = environment(jid, os.environ, need) | placed | waits
-    if verbose:
-        click.echo(f"key in the history: {key or 'none'}\n{_told(whole)}", err=True)
-    try:
-        os.execve(program, command, whole)
-    except OSError as error:
-        raise CoschedError(f"cannot run {program}: {error.strerror}", _NOT_EXECUTABLE) from None
-
-
-def _told(environment: dict[str, str]) -> str:
-    """The variables that differ from this program's, a line each."""
-    return "\n".join(f"{name}={value}" for name, value in environment.items() if os.environ.get(name) != value)
-
-
-def wait_to_begin(wish: dict[str, Any], why: str, connect: Callable[[], Client]) -> None:
-    """Tell why a job waits, each reason once, and ask until it may begin.
-
-    An agent that is silent for a while, because it is stopped or short of CPU time, costs nobody the wait: it is asked
-    again. Raises CoschedError if it ends, or if the job is cancelled.
-    """
-    from ctl.protocol import AgentSilent
-
-    told, agent = "", None
-    while why:
-        if why != told:
-            click.echo(f"job {wish['jid']} waits: {why}", err=True)
-        told = why
-        time.sleep(_ASK_S)
-        try:
-            agent = agent or connect()
-            why = agent.call("enter", **wish, again=True).get("wait", "")
-        except AgentSilent as silent:
-            if agent is not None:
-                agent.close()
-            agent, why = None, str(silent)
+    return begin(**arguments)
 
 
 @click.command()
 @click.argument("count", metavar="N", type=click.IntRange(1))
-@click.option("--memory", "need", metavar="SIZE", callback=_bytes, help="what the job needs on each node: 48M, 2G")
-@BY
+@_options("need", "by")
 @JSON
 def place(count: int, need: int, by: str, as_json: bool) -> None:
     """Print the N nodes where a job should run, the best first, by the load that the nodes of the cluster tell.

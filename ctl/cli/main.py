@@ -2,25 +2,23 @@
 """`ctl`: the command line. Commands are thin; ctl/process/daemon.py, ctl/node and ctl/monitor do the work.
 
 Imports are late on purpose: an emulated CPU needs a second for rich and for pyroute2, and `ctl get` needs neither. For
-the same reason a command's file is imported when the command is run: `ctl run` starts every rank of every job.
+the same reason a command's file is imported when the command is run. `ctl run` does without this file, and without
+click: ctl/cli/front.py.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import sys
 from collections.abc import Sequence
 
 import click
 
 from ctl.cli.common import Group
-from ctl.errors import FAILED, USAGE, CoschedError
+from ctl.cli.endings import INTERRUPTED, ended
+from ctl.errors import USAGE
 
 __all__ = ["cli", "main"]
 
-_PACKAGE = {"nats": "nats-py"}  # packages whose module has another name
 _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the command's name in it where it is another one
     "load": "control",
     "agent": "control",
@@ -68,29 +66,21 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 failed, 2 wrong request."""
+    return ended(lambda: _with_click(arguments))
+
+
+def _with_click(arguments: Sequence[str] | None) -> object:
+    """The result of a command, or the exit status that click gives."""
     try:
-        result = cli.main(args=arguments, prog_name="ctl", standalone_mode=False)
-        sys.stdout.flush()
-        return result if isinstance(result, int) else 0
-    except CoschedError as error:
-        click.echo(f"Error: {error}", err=True)
-        return error.status
-    except ModuleNotFoundError as error:
-        package = _PACKAGE.get(error.name or "", error.name)
-        click.echo(f"Error: this needs Python's {error.name}, which is missing: pip install {package}", err=True)
-        return FAILED
+        return cli.main(args=arguments, prog_name="ctl", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return USAGE
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return 128 + signal.SIGINT
-    except BrokenPipeError:  # the reader of our output has closed the pipe; click, too, exits silently with 1 then
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+    except click.Abort:
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctl import protocol
-from ctl.cli.jobs import wait_to_begin
+from ctl.cli.run import wait_to_begin
 
 WISH = {"jid": "sim", "memory": 1 << 20}
 
