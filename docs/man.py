@@ -19,7 +19,6 @@ import inspect
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -30,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 import click  # noqa: E402
 from click.shell_completion import get_completion_class  # noqa: E402
 
-from ctl import policy, protocol  # noqa: E402
+from ctl import __version__, policy, protocol  # noqa: E402
 from ctl.cli.main import cli  # noqa: E402
 from ctl.cluster.place import DIRECTORY  # noqa: E402
 from ctl.jobs.history import FILE as HISTORY  # noqa: E402
@@ -85,11 +84,10 @@ def _roff(text: str) -> str:
 
 def _head(name: str, section: int, what: str) -> list[str]:
     """The first lines of a page."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     seconds = os.environ.get("SOURCE_DATE_EPOCH")  # of a reproducible build
     day = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC).date() if seconds else datetime.date.today()
     return [
-        f'.TH {_roff(name.upper())} {section} "{day}" "cosched {version}" "cosched"',
+        f'.TH {_roff(name.upper())} {section} "{day}" "cosched {__version__}" "cosched"',
         ".SH NAME",
         rf"{_roff(name)} \- {_roff(what)}",
     ]

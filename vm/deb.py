@@ -9,16 +9,16 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
+from ctl import __version__
 from vm import checkout, chroot, image
 from vm.cli import guarded
 from vm.host import REPO, VmError, cache_dir, content_key, fresh_dir, locked, prune, run, stage
 
 __all__ = ["VERSION", "build", "ensure"]
 
-VERSION = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["version"]
+VERSION = __version__
 
 _RECIPE = "1"  # raise when the way the package is made changes its content
 _SOURCES = (  # files, and directories with all that is in them
@@ -35,7 +35,7 @@ def build(argv: list[str] | None = None) -> int:
     """Entry point of vm/deb."""
     parser = argparse.ArgumentParser(prog="vm/deb", description="Build the Debian package and copy it to a directory.")
     parser.add_argument("--out", type=Path, default=REPO / "build/dist", metavar="DIR", help="default build/dist")
-    parser.add_argument("--version", default=VERSION, help="another version than pyproject.toml's (%(default)s)")
+    parser.add_argument("--version", default=VERSION, help="another version than ctl's (%(default)s)")
     options = parser.parse_args(argv)
     return guarded(lambda: _build(options.version, options.out))
 

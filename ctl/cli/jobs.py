@@ -65,6 +65,7 @@ def run(**arguments: Any) -> int:
     environment says how they wait.
 
     With --nodes (policy fit) the job's nodes are chosen as by `ctl place`, and mpiexec finds them in its environment.
+    -J, -N, --mem and --ntasks-per-node are as for Slurm.
 
     Exit status: the command's; 127 it is not found, 126 it cannot be run, 1 and 2 as for the other commands.
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import click
 
+from ctl import __version__
 from ctl.cli.common import Group
 from ctl.cli.endings import INTERRUPTED, ended
 from ctl.errors import USAGE
@@ -53,6 +54,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 failed, 2 the request was wrong and changed nothing.",
 )
+@click.version_option(__version__, prog_name="cosched", message="%(prog)s %(version)s")
 def cli() -> None:
     """Coschedule the parallel jobs of this node beside its local users.
 

@@ -78,16 +78,41 @@ class Option(NamedTuple):
 
 OPTIONS: Final = (
     Option("jid", ("--job", "-j"), "the job to start or to join; without, a new one", "JID"),
-    Option("need", ("--memory",), "what the job needs on each node: 48M, 2G", "SIZE", size_of, 0),
+    Option("name", ("--job-name", "-J"), "a new job, whose JID is this name and a number", "NAME"),
+    Option("need", ("--memory", "--mem"), "what the job needs on each node: 48M, 2G", "SIZE", size_of, 0),
     Option("now", ("--now",), "do not wait for memory"),
-    Option("count", ("--nodes",), "run on so many nodes, chosen by load", "N", _count),
-    Option("per_node", ("--per-node",), "ranks of a node", "R", _count, 1),
+    Option("count", ("--nodes", "-N"), "run on so many nodes, chosen by load", "N", _count),
+    Option("per_node", ("--per-node", "--ntasks-per-node"), "ranks of a node", "R", _count, 1),
     Option("by", ("--by",), "cpu, mem, cpu-mem-hp, cpu-mem-ht or free; default: cpu-mem-hp with --memory, else free",
            "POLICY", str, ""),
     Option("key", ("--estimate-as",), "the job's key in `ctl history`; default: its program, with script or target",
            "NAME", _key),
     Option("verbose", ("--verbose", "-v"), "tell the job's key, and what is set in the command's environment"),
 )  # fmt: skip
+
+# what users of Slurm may look for: its options, and what there is instead
+_SLURM: Final = {
+    "-n --ntasks": "mpiexec starts the ranks, as in `ctl run -- mpiexec -n 4 ./sim`",
+    "-c --cpus-per-task --hint": "the jobs of a node share its CPUs; OMP_NUM_THREADS sets the threads of a rank",
+    "-t --time --time-min": "a job has no limit of time; `ctl run -- timeout 30m ./sim` gives it one",
+    "-p --partition -A --account -q --qos --reservation": "there is one queue for all jobs; `ctl queue` shows it",
+    "-w --nodelist -x --exclude -C --constraint": "--nodes chooses nodes by their load; or name them to mpiexec, as in "
+                                                  "`ctl run -- mpiexec -hosts node1,node2 ./sim`",
+    "-o --output -e --error -i --input": "a job has this terminal; redirect it with > and <",
+    "-D --chdir --export": "a job has this directory and environment; change them before",
+    "--mem-per-cpu --mem-per-gpu": "--mem is what the job needs on each node",
+    "-d --dependency -b --begin -a --array": "`ctl run` ends with its job, so a shell script orders jobs",
+    "--exclusive -s --oversubscribe": "jobs share nodes; under policy fit each has the memory that it needs",
+}  # fmt: skip
+
+
+def _no_option(word: str) -> CoschedError:
+    """What to say of a word that looks like an option and is none."""
+    name = word.partition("=")[0] if word[:2] == "--" else word[:2]
+    instead = next((told for names, told in _SLURM.items() if name in names.split()), "")
+    if instead:
+        return CoschedError(f"ctl run has no option {name}, as Slurm has: {instead}", 2)
+    return CoschedError(f"ctl run has no option {brief(word)}: see `ctl run --help`; a command stands behind --", 2)
 
 
 def read(words: Sequence[str]) -> dict[str, Any] | None:
@@ -122,6 +147,7 @@ def read(words: Sequence[str]) -> dict[str, Any] | None:
 def begin(
     command: Sequence[str],
     jid: str | None = None,
+    name: str | None = None,
     need: int = 0,
     now: bool = False,
     count: int | None = None,
@@ -130,13 +156,18 @@ def begin(
     key: str | None = None,
     verbose: bool = False,
 ) -> int:
-    """Become the command, in the job, when it may begin. `need`: bytes on each node, 0: not declared. Raises
-    CoschedError."""
+    """Become the command, in the job, when it may begin. `name`: of a new job, for its JID; `need`: bytes on each node,
+    0: not declared. Raises CoschedError."""
     program = shutil.which(command[0])
+    if program is None and command[0][:1] == "-":
+        raise _no_option(command[0])
+    if jid is not None and name is not None:
+        what = f"--job {brief(jid)} and --job-name {brief(name)} are two names"
+        raise CoschedError(f"{what}: give --job alone to join a job, --job-name alone for a new one", 2)
     subject = program_of(command)
     key = key or subject
     if jid is None:
-        jid = new_jid(subject or command[0], os.getpid())
+        jid = new_jid(name or subject or command[0], os.getpid())
         _tell(f"job {jid}")
     check_jid(jid)
     if program is None:

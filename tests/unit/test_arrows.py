@@ -19,8 +19,8 @@ FLOORS = (
     ("kernel",),
     ("sim", "policy"),
 )
-# Files at the top of ctl/ that every room may import, and that import no room.
-GROUND = ("contract", "errors", "native", "percentile", "protocol")
+# Files at the top of ctl/ that every room may import, and that import no room; "": the package, which has the version.
+GROUND = ("", "contract", "errors", "native", "percentile", "protocol")
 
 ARROWS = {
     "cli": {"process", "jobs", "monitor", "sim", "cluster", "policy", "kernel"},  # kernel: status where no agent runs

@@ -68,6 +68,7 @@ def test_an_installation_brings_all_files_and_starts_nothing(out: Path) -> None:
     )
     assert told(out, "installed-version") == deb.VERSION
     assert told(out, "completed") == "plain,unload"
+    assert told(out, "second-name") == f"cosched {deb.VERSION}"
     assert "csm" in told(out, "config")
     assert told(out, "missing") == ""
     files = told(out, "list").split()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from ctl.cli.main import cli, main
 from ctl.cli.run import OPTIONS, read
 from tests.unit.cli.conftest import Ctl, refused
 from tests.unit.screen import Agent
+from vm import deb
 
 ROOT = Path(__file__).resolve().parents[3]
 _CONTEXT = click.Context(cli)
@@ -69,7 +71,7 @@ def test_run_imports_little(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from(["-j", "a", "--job=b", "-v", "--now", "--memory", "--memory=2G", "48", "--nodes", "2",
                                  "--nodes=3", "--per-node", "0", "--by", "mem", "--", "--job", "-x", "-vj", "--no",
-                                 "-j=c", "-v=1"])))
+                                 "-j=c", "-v=1", "-N", "-N3", "--mem", "--ntasks-per-node=4", "-J", "--job-name=c"])))
 def test_run_reads_its_options_as_click_does(words: list[str]) -> None:
     """Where it reads them at all: the rest is click's."""
     command = cli.get_command(_CONTEXT, "run")
@@ -78,6 +80,27 @@ def test_run_reads_its_options_as_click_does(words: list[str]) -> None:
     if known is not None:
         defaults = {one.argument: one.default if one.metavar else False for one in OPTIONS}
         assert command.make_context("run", words).params == defaults | known
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [("-n 4 ./sim", "no option -n, as Slurm has: mpiexec starts the ranks"), ("-t5 true", "timeout 30m"),
+     ("--partition=batch true", "no option --partition"), ("--mem-per-cpu 1G true", "--mem is what the job needs"),
+     ("--oversubscribe true", "jobs share nodes"), ("--frob true", "no option '--frob': see `ctl run --help`"),
+     ("-j a -J b true", "'a' and --job-name 'b' are two names"), ("--mem 0 true", "'0' is no size above 0")],
+)  # fmt: skip
+def test_an_option_that_run_does_not_have_is_refused_with_what_there_is(ctl: Ctl, words: str, told: str) -> None:
+    refused(ctl("run", *words.split()), told)
+
+
+def test_a_job_name_makes_a_jid_of_its_own(ctl: Ctl) -> None:
+    """Two jobs of one name are two jobs, as for Slurm."""
+    said = [ctl("run", "-J", "my sim", "--", "true").stderr.splitlines()[0] for _ in range(2)]
+    assert all(re.fullmatch(r"job my_sim-\d+", one) for one in said) and said[0] != said[1]
+
+
+def test_the_version_is_the_packages(ctl: Ctl) -> None:
+    assert ctl("--version").stdout == f"cosched {deb.VERSION}\n"
 
 
 def test_help_exits_0(ctl: Ctl) -> None:

@@ -27,6 +27,12 @@ def test_the_headers_that_are_read_on_a_node_are_installed() -> None:
     assert there == read
 
 
+def test_neither_name_of_the_command_hangs_on_the_other() -> None:
+    """Where another program's `ctl` takes the place of ours, `cosched` is there."""
+    links = (REPO / "debian/cosched.links").read_text().splitlines()
+    assert {f"{INSTALLED['debian/ctl']}/ctl usr/bin/{name}" for name in ("ctl", "cosched")} < set(links)
+
+
 @pytest.mark.parametrize("version", ["", "v1", "1.2-3", "1 2", "../1"])
 def test_a_version_that_debian_does_not_take_is_refused(version: str) -> None:
     with pytest.raises(VmError, match=re.escape(f"the version {version!r} does not begin with a digit")):
