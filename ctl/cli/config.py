@@ -73,7 +73,7 @@ def show(name: str | None, assignments: tuple[str, ...], no_config: bool, as_jso
     \b
     Examples:
       ctl config show
-      ctl config show --policy ccs --set mno=4 --json
+      ctl config show ccs --set mno=4 --json
     """
     choice = chosen(name, assignments, no_config)
     rows = choice.rows()
@@ -83,8 +83,7 @@ def show(name: str | None, assignments: tuple[str, ...], no_config: bool, as_jso
     }
 
     def people() -> None:
-        needed = "; `ctl load` wants one that is named" if choice.policy_from == "default" else ""
-        click.echo(f"policy {choice.policy.name}, from: {choice.policy_from}{needed}\n")
+        click.echo(f"policy {choice.policy.name}, from: {choice.policy_from}\n")
         shown = [(knob, f"{value:g}" if isinstance(value, float) else str(value), KNOBS[knob].unit, origin)
                  for knob, value, origin in rows]  # fmt: skip
         table(("knob", "value", "unit", "from"), shown, right=("value",))

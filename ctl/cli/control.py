@@ -3,37 +3,48 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from ctl import policy
 from ctl.cli.common import JSON, emit, settings, table
-from ctl.errors import USAGE, CoschedError
+from ctl.errors import USAGE, CoschedError, brief
 from ctl.policy import config
 from ctl.policy import values as knob_values
 from ctl.policy.config import Choice
 
-__all__ = ["agent", "chosen", "get", "load", "policies", "policy_options", "set_", "switch", "unload"]
+__all__ = ["agent", "chosen", "get", "load", "policies", "policy_options", "policy_word", "set_", "switch", "unload"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _SHOWN = 5  # CPU limits that `ctl load` names
 
 
+def policy_word(function: F) -> F:
+    """POLICY or --policy POLICY, as `name`; None without either."""
+
+    @functools.wraps(function)
+    def with_one(*arguments: Any, word: str | None, option: str | None, **others: Any) -> Any:
+        if word is not None and option is not None and word != option:
+            what = f"the policy is named twice, {brief(word)} and --policy {brief(option)}"
+            raise CoschedError(f"{what}: leave one out", USAGE)
+        return function(*arguments, name=option if word is None else word, **others)
+
+    named = click.argument("word", metavar="[POLICY]", required=False)
+    option = click.option("--policy", "-p", "option", metavar="POLICY", help="how the ready queues are ordered; `ctl "
+                          "policies` lists them")  # fmt: skip
+    return cast(F, named(option(with_one)))
+
+
 def policy_options(function: F) -> F:
-    """--policy P, --set KNOB=VALUE, --no-config, as `name`, `assignments` and `no_config`; see `chosen`."""
-    option = click.option(
-        "--policy",
-        "-p",
-        "name",
-        metavar="POLICY",
-        help="how the ready queues are ordered; `ctl policies` lists them  [default: that of /etc/cosched.conf]",
-    )
+    """POLICY or --policy POLICY, --set KNOB=VALUE, --no-config, as `name`, `assignments` and `no_config`; see
+    `chosen`."""
     leave_out = click.option("--no-config", is_flag=True, help="leave out /etc/cosched.conf")
-    return option(settings(leave_out(function)))
+    return policy_word(settings(leave_out(function)))
 
 
 def chosen(name: str | None, assignments: tuple[str, ...], no_config: bool) -> Choice:
@@ -85,18 +96,12 @@ def load(name: str | None, assignments: tuple[str, ...], no_config: bool, wait: 
 
     \b
     Examples:
-      ctl load --policy csm
+      ctl load csm
       ctl load --policy csm --set mno=4 --set quantum_ms=10
       ctl load --policy rr --set sensors=off
       ctl load                            policy and knobs of /etc/cosched.conf
     """
     choice = chosen(name, assignments, no_config)
-    if choice.policy_from == "default":
-        raise CoschedError(
-            f'no policy is named: give --policy, or write policy = "{choice.policy.name}" into {config.FILE}; '
-            "`ctl policies` lists them",
-            USAGE,
-        )
     from ctl.process.daemon import start
 
     answer = start(_options(choice))
@@ -150,17 +155,19 @@ def unload(as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name", metavar="POLICY")
+@policy_word
 @settings
 @JSON
-def switch(name: str, assignments: tuple[str, ...], as_json: bool) -> None:
+def switch(name: str | None, assignments: tuple[str, ...], as_json: bool) -> None:
     """Change the policy of the running scheduler. The kernel's own scheduler never runs meanwhile.
 
     \b
     Examples:
       ctl switch rr
-      ctl switch csm-bounded --set mno=8
+      ctl switch --policy csm-bounded --set mno=8
     """
+    if name is None:
+        raise CoschedError("no policy is named: `ctl switch csm`; `ctl policies` lists them", USAGE)
     row = policy.find_policy(name)
     values = knob_values.parse_assignments(assignments)
     knob_values.check_live(values)

@@ -166,7 +166,7 @@ def test_no_agent(ctl: Ctl, arguments: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", ["load", "run true", "run --job a", "set", "bogus", "trace --count 0", "get --nope"]
+    "arguments", ["switch", "run true", "run --job a", "set", "bogus", "trace --count 0", "get --nope"]
 )
 def test_wrong_usage(ctl: Ctl, arguments: str) -> None:
     done = ctl(*arguments.split())

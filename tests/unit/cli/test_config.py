@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ctl.cli.main import main
+from ctl.process import daemon
+from ctl.process.daemon import Options
 from tests.unit.cli.conftest import Ctl, refused
 
 WRONG = 'policy = "csm"\n[knobs]\nmno = 0\nnope = 1\n'
@@ -57,14 +60,35 @@ def test_show_tells_where_each_value_comes_from(ctl: Ctl, file: Path) -> None:
     assert "contract             queue             policy rr" in text
 
 
-def test_show_without_a_policy_says_that_load_wants_one(ctl: Ctl) -> None:
-    assert "policy csm, from: default; `ctl load` wants one" in ctl("config", "show").stdout
+@pytest.mark.parametrize("command", ["load", "agent"])
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [("", "csm"), ("rr", "rr"), ("--policy rr", "rr"), ("-p rr rr", "rr"), ("--set mno=4 fit", "fit")],
+)
+def test_load_and_agent_begin_with_the_same_policy(
+    monkeypatch: pytest.MonkeyPatch, command: str, words: str, wanted: str
+) -> None:
+    """By word or by option; csm without one, as a service begins with a file that sets nothing."""
+    begun: list[Options] = []
+
+    def begin(options: Options) -> int:
+        begun.append(options)
+        return 0
+
+    monkeypatch.setattr(daemon, "start", begin)
+    monkeypatch.setattr(daemon, "foreground", begin)
+    assert main([command, "--no-config", *(["--json"] if command == "load" else []), *words.split()]) == 0
+    assert [options.policy for options in begun] == [wanted]
 
 
-def test_load_wants_a_policy_from_somewhere(ctl: Ctl, file: Path) -> None:
-    refused(ctl("load"), "no policy is named", "--policy", str(file))
-    file.write_text("[knobs]\nmno = 3\n")
-    refused(ctl("load", "--set", "mno=4"), "no policy is named")
+def test_a_policy_may_be_a_word_or_an_option(ctl: Ctl) -> None:
+    for words in (["ccs"], ["--policy", "ccs"]):
+        assert ctl("config", "show", *words).stdout.startswith("policy ccs, from: command line\n")
+        refused(ctl("switch", *words), "the agent is not running")
+    assert ctl("config", "show").stdout.startswith("policy csm, from: default\n")
+    for command in ("load", "switch", "agent"):
+        refused(ctl(command, "csm", "--policy", "rr"), "named twice, 'csm' and --policy 'rr'")
+    refused(ctl("switch"), "no policy is named", "`ctl policies`")
 
 
 @pytest.mark.parametrize("command", [("load",), ("load", "--policy", "csm"), ("agent",), ("config", "show")])
@@ -76,7 +100,6 @@ def test_a_wrong_file_is_refused_with_the_way_out(ctl: Ctl, file: Path, command:
 def test_no_config_leaves_the_file_out(ctl: Ctl, file: Path) -> None:
     file.write_text(WRONG)
     assert ctl("config", "show", "--no-config", "--policy", "rr").returncode == 0
-    refused(ctl("load", "--no-config"), "no policy is named")
     refused(ctl("load", "--no-config", "--policy", "nope"), "'nope'")
 
 
