@@ -16,9 +16,9 @@ import click
 from ctl.cli.common import JSON, Group, emit, print_event, table
 from ctl.errors import FAILED, USAGE, CoschedError
 
-__all__ = ["cluster", "events", "show_cluster"]
+__all__ = ["cluster", "show_cluster"]
 
-# Kinds that `ctl events` prints
+# Kinds that `ctl cluster events` prints
 _EVENTS = ("follow", "event", "cluster", "local_user", "stop", "weight", "agent", "lost")
 _MIB = 1 << 20
 
@@ -248,7 +248,7 @@ def _own_address() -> str:
             raise CoschedError("other nodes can reach no address of this node: give --address HOST", USAGE) from None
 
 
-@click.command()
+@cluster.command()
 @JSON
 def events(as_json: bool) -> None:
     """Print the messages between nodes, until interrupted. This node's reactions are printed, too.
@@ -258,14 +258,26 @@ def events(as_json: bool) -> None:
 
     \b
     Examples:
-      ctl events
-      ctl events --json
+      ctl cluster events
+      ctl cluster events --json
     """
     from ctl.monitor.follow import follow
 
     for event in follow():
         if event["kind"] in _EVENTS:
             print_event(event, as_json)
+
+
+@cluster.command()
+@JSON
+def status(as_json: bool) -> None:
+    """Print the nodes of the cluster with their sizes, this node's jobs with theirs, and counts of messages.
+
+    \b
+    Example:
+      ctl cluster status
+    """
+    show_cluster(as_json)
 
 
 def show_cluster(as_json: bool) -> None:

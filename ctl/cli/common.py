@@ -12,8 +12,11 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["JSON", "Group", "emit", "number", "print_event", "settings", "table"]
+from ctl.errors import USAGE, CoschedError, brief
 
+__all__ = ["JSON", "Group", "emit", "moment", "number", "print_event", "settings", "table"]
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _GAP, _CLOSE = 3, 2  # cells between two columns of a table on a terminal, and on a narrow one
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -171,11 +174,29 @@ def number(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def print_event(event: dict[str, Any], as_json: bool) -> None:
-    """Print one line for one event."""
+def moment(text: str, now: float) -> float:
+    """The value of --since as Unix time: so long ago, or a date. Raises CoschedError (status 2).
+
+    >>> moment("90m", 10_000.0)
+    4600.0
+    """
+    import re
+    from datetime import datetime
+
+    if ago := re.fullmatch(r"(\d{1,6})([smhdw])", text.strip(), re.ASCII):
+        return now - int(ago[1]) * _SECONDS[ago[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        what = f"--since {brief(text)} is no time: give 90m, 12h, 7d or a date like '2026-11-24 18:00'"
+        raise CoschedError(what, USAGE) from None
+
+
+def print_event(event: dict[str, Any], as_json: bool, day: bool = False) -> None:
+    """Print one line for one event; `day`: with the date."""
     if as_json:
         click.echo(json.dumps(event))
     else:
-        clock = time.strftime("%H:%M:%S", time.localtime(event["time"]))
+        clock = time.strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S", time.localtime(event["time"]))
         click.echo(f"{clock}.{int(event['time'] * 1000) % 1000:03d}  {event['text']}")
     sys.stdout.flush()

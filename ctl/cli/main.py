@@ -43,7 +43,7 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "place": "jobs",
     "tasks": "jobs",
     "cluster": "cluster",
-    "events": "cluster",
+    "events": "events",
     "sim": "sim",
 }
 

@@ -4,22 +4,16 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 import click
 
-from ctl.cli.common import JSON
-from ctl.errors import FAILED, USAGE, CoschedError, brief
+from ctl.cli.common import JSON, moment
+from ctl.errors import FAILED, CoschedError
 
 __all__ = ["report"]
-
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
 
 @click.command()
 @click.option("--since", metavar="T", default="1d", show_default=True, help="how far back: 90m, 12h, 7d, or a time")
@@ -45,7 +39,7 @@ def report(since: str, output: str, logs: tuple[Path, ...], as_json: bool) -> No
     from ctl.monitor.report import tell_of
 
     until = time.time()
-    begin = _moment(since, until)
+    begin = moment(since, until)
     told = [tell_of(read(begin, until, path), begin, until) for path in logs or (FILE,)]
     if as_json:
         import json
@@ -62,22 +56,6 @@ def report(since: str, output: str, logs: tuple[Path, ...], as_json: bool) -> No
     _write(Path(output), text)
     jobs = sum(len(one.jobs) for one in told)
     click.echo(f"{output}: {jobs} jobs, {sum(len(one.events) for one in told)} other events since {since}")
-
-
-def _moment(text: str, now: float) -> float:
-    """A time in the past, as Unix time: so long ago, or a date. Raises CoschedError (status 2).
-
-    >>> _moment("90m", 10_000.0)
-    4600.0
-    """
-    if ago := re.fullmatch(r"(\d{1,6})([smhdw])", text.strip()):
-        return now - int(ago[1]) * _UNITS[ago[2]]
-    try:
-        return datetime.fromisoformat(text.strip()).timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise CoschedError(
-            f"--since {brief(text)} is no time: give 90m, 12h, 7d or a date like '2026-11-24 18:00'", USAGE
-        ) from None
 
 
 def _write(path: Path, text: str) -> None:

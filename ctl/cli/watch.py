@@ -30,7 +30,8 @@ def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
     """Show the scheduler's state and settings, or why it ended.
 
     --follow prints a line for each event: any sched_ext scheduler that starts or ends, overload, jobs and their
-    processes, changes of policy and knobs. With --json a line is an object.
+    processes, changes of policy and knobs. With --json a line is an object. `ctl events` tells the same, and what was
+    before; --cluster is `ctl cluster status`.
 
     \b
     Examples:
@@ -39,7 +40,7 @@ def status(follow: bool, of_cluster: bool, as_json: bool) -> None:
       ctl status --cluster --json
     """
     if follow and of_cluster:
-        raise CoschedError("--follow and --cluster exclude each other: `ctl events` follows the cluster", USAGE)
+        raise CoschedError("--follow and --cluster exclude each other: `ctl cluster events` follows the cluster", USAGE)
     if of_cluster:
         from ctl.cli.cluster import show_cluster
 

@@ -160,7 +160,7 @@ class Relay:
                 )
 
     def status(self) -> dict[str, Any]:
-        """The relay's whole state, for `ctl status --cluster`."""
+        """The relay's whole state, for `ctl cluster status`."""
         jobs = []
         for jid in self.machine.held():
             decision = self.machine.decision(jid)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What happened on this node, in files that outlive the agent: `ctl report` reads them.
+"""What happened on this node, in files that outlive the agent, for `ctl report` and `ctl events`.
 
-A line is a JSON object: an event as `ctl status --follow` tells it ({"time", "kind", "text", ...}), or a row of figures
+A line is a JSON object: an event as `ctl events` tells it ({"time", "kind", "text", ...}), or a row of figures
 (kind FIGURES). The first line of a file has kind "log", the node's name and the version of this format. There are two
 files: a full or old one takes the place of the one before. No line tells what a job runs; the files are for members of
 group cosched.

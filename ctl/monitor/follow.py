@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The events of the node, one after the other: `ctl status --follow`.
+"""The events of the node, one after the other: `ctl events --follow`.
 
 The kernel itself announces schedulers that start and end (uevents), so following works without an agent, and across
 agents. All other events come from the agent, while an agent runs.

@@ -146,7 +146,7 @@ class Follower:
 
 @contextlib.contextmanager
 def following(*arguments: str) -> Iterator[Follower]:
-    """`ctl status --follow` or `ctl events` with --json, once it misses no event."""
+    """`ctl status --follow` or `ctl cluster events` with --json, once it misses no event."""
     with spawned("ctl", *arguments, "--json") as process:
         follower = Follower(process)
         ktap.until(lambda: '"kind": "follow"' in follower.text(), f"ctl {' '.join(arguments)} follows", TIMEOUT)

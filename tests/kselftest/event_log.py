@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -96,6 +97,9 @@ def reported() -> None:
     (now,) = asked("report", "--since", "10m")
     assert "told" in [job["jid"] for job in now["jobs"]], now
     page.unlink()
+    told = [json.loads(line) for line in ctl("events", "--job", "told", "--since", "10m", "--json").splitlines()]
+    ktap.expect({event["jid"] for event in told}, {"told"}, "whose events `ctl events --job` tells")
+    ktap.expect(told[0]["action"], "begin", f"the first of {told}")
     refused("report", "--since", "yesterday", words=("'yesterday'", "12h"))
     said = ctl("report", "-o", "/nowhere/x.html", status=1)
     assert "/nowhere/x.html" in said and "-o" in said, said

@@ -95,8 +95,8 @@ async def _together(invitation: str) -> None:
         while (row := (await _asked("jobs"))[0])["state"] != "slowed":
             assert time.monotonic() < end, row
         assert "local user on other (keyboard)" in row["why"], row
-        contract, known = (await _asked("status"))["contract"], await _asked("status", "--cluster")
-        ktap.expect([one["node"] for one in known["nodes"]], ["here", "other"], "nodes of `ctl status --cluster`")
+        contract, known = (await _asked("status"))["contract"], await _asked("cluster", "status")
+        ktap.expect([one["node"] for one in known["nodes"]], ["here", "other"], "nodes of `ctl cluster status`")
         ktap.expect(
             [(one["jid"], one["state"], one["nodes"]) for one in known["jobs"]], [("j", "slowed", ["other"])], "jobs"
         )
@@ -143,7 +143,7 @@ async def _partly(invitation: str) -> None:
 
 
 def _has_told(follower: Follower) -> None:
-    """Check the output of `ctl events` about these events."""
+    """Check the output of `ctl cluster events` about these events."""
     others = [{"node": "other", "event": event} for event in ("LOCAL_U", "STOP", "RESUME")]
     own = [{"node": "here", "event": event} for event in ("LOCAL_U", "NO_LOCAL")]
     follower.hears(*others, *own, *[{"kind": "stop", "action": action} for action in ("stop", "resume")])
@@ -162,7 +162,7 @@ def events() -> None:
             ktap.until(lambda: "broker 127.0.0.1:4222" in ctl("status"), "connected to the broker", 60)
             assert "cluster: here, broker 127.0.0.1:4222" in ctl("status")
             invitation = answer["invitation"]
-            with following("events") as follower:
+            with following("cluster", "events") as follower:
                 asyncio.run(_together(invitation))
                 _has_told(follower)
             asyncio.run(_partly(invitation))
