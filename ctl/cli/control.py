@@ -70,19 +70,19 @@ def _voided(limits: list[str]) -> str:
 _COMPILED_S = 120.0  # loading the compiler holds Python's lock: an emulated agent is mute for seconds
 
 
-def _sensors_ready() -> str:
-    """Wait until the agent's sensors have started, or failed to; returns their state."""
+def _sensors_ready() -> tuple[str, str]:
+    """Wait until the agent's sensors have started, or failed to; returns their state, and the reason of a failure."""
     from ctl.protocol import Client
 
     with Client(timeout=_COMPILED_S) as agent:
-        while (state := agent.call("status")["sensors"]["state"]) == "starting":
+        while (now := agent.call("status")["sensors"])["state"] == "starting":
             time.sleep(0.1)
-    return str(state)
+    return now["state"], now["reason"]
 
 
 @click.command()
 @policy_options
-@click.option("--wait", is_flag=True, help="return when all sensors observe")
+@click.option("--wait", is_flag=True, help="return when all sensors observe; status 1 if one failed")
 @JSON
 def load(name: str | None, assignments: tuple[str, ...], no_config: bool, wait: bool, as_json: bool) -> None:
     """Load the in-kernel scheduler and start its agent.
@@ -104,9 +104,9 @@ def load(name: str | None, assignments: tuple[str, ...], no_config: bool, wait: 
     choice = chosen(name, assignments, no_config)
     from ctl.process.daemon import start
 
-    answer = start(_options(choice))
+    answer, reason = start(_options(choice)), ""
     if wait:
-        answer["sensors"] = _sensors_ready()
+        answer["sensors"], reason = _sensors_ready()
 
     def people() -> None:
         click.echo(
@@ -117,6 +117,8 @@ def load(name: str | None, assignments: tuple[str, ...], no_config: bool, wait: 
             click.echo(_voided(answer["voided"]))
 
     emit(answer, as_json, people)
+    if reason:
+        raise CoschedError(f"the policy is loaded, but {reason}; until then a local user is assumed")
 
 
 @click.command()

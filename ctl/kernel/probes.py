@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 from ctl.errors import CoschedError
@@ -13,7 +16,7 @@ from ctl.kernel.layout import HEADER
 from ctl.kernel.observations import Input
 from ctl.kernel.pins import PINS, map_id, pinned_map_id
 
-__all__ = ["COMPILED", "Probes"]
+__all__ = ["COMPILED", "Probes", "not_installed"]
 
 COMPILED: Final = ("faults", "input")
 _SOURCES: Final = ("sensors", "faults", "input")  # bpf/*.bcc.c, one program to bcc
@@ -34,6 +37,17 @@ _KPROBES: Final = {  # kernel function -> program
     "input": {"input_event_dispose": "on_input", "n_tty_receive_buf_common": "on_tty_input"},
 }
 _MAJOR_FAULTS: Final = (1, 6)  # linux/perf_event.h: PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ
+
+
+def not_installed() -> str:
+    """What compiling needs and this machine has not, and what to install; "" where all is there. Imports nothing."""
+    needs = "the sensors of page faults and user input need"
+    if sys.modules.get("bcc", True) is None or importlib.util.find_spec("bcc") is None:
+        return f"{needs} bcc: install python3-bpfcc"
+    headers = Path("/lib/modules", os.uname().release, "build"), Path("/sys/kernel/kheaders.tar.xz")
+    if not any(path.exists() for path in headers):
+        return f"{needs} the kernel's headers, and {headers[0]} is not there: install the linux-headers of this kernel"
+    return ""
 
 
 class Probes:
@@ -59,7 +73,7 @@ class Probes:
         try:
             from bcc import BPF
         except ImportError as error:
-            raise CoschedError("the sensors need bcc: install python3-bpfcc") from error
+            raise CoschedError(not_installed() or f"bcc cannot be imported: {error}") from error
         flags = [f"-D{macro}={vmlinux().offset(path)}" for macro, path in _FIELDS.items()]
         flags += [f"-D{macro}={vmlinux().enum(enum)[name]}" for macro, (enum, name) in _ENUMERATORS.items()]
         flags += [f'-DPIN_DIR="{PINS}"', f"-I{HEADER.parent}", "-Wno-macro-redefined"]
@@ -67,7 +81,7 @@ class Probes:
         try:
             return BPF(text="".join(f'#line 1 "{path}"\n{path.read_text()}' for path in sources), cflags=flags)
         except Exception as error:
-            raise CoschedError(f"bcc did not compile or load the sensors: {error}") from error
+            raise CoschedError(not_installed() or f"bcc did not compile or load the sensors: {error}") from error
 
     def close(self) -> None:
         """Stop all sensors and free the compiled probes."""

@@ -4,7 +4,9 @@
 Terminals count with the knob local_user_tty only. Who has a job has terminals, too, and could be the local user for
 whom the jobs of others are slowed; and who comes by ssh is not at this node.
 
-A user is present from the first input on, until no input came for `local_idle_s` (CCS §4.4, B-CCS-18).
+A user is present from the first input on, until no input came for `local_idle_s` (CCS §4.4, B-CCS-18). While the input
+sensor is wanted and does not observe, because it failed or is still compiled, a user is assumed: nobody knows better,
+and the owner comes first. With sensors=off the administrator has said not to look, and none is assumed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from ctl.kernel.observations import Input
 __all__ = ["LocalUser", "decide"]
 
 _NS = 1_000_000_000
+_ASSUMED = "assumed: the input sensor does not observe (`ctl status` says why at sensors); local_user=off assumes none"
+_NOT_LOOKED_FOR = "not looked for with sensors=off: local_user=on assumes one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +31,11 @@ class LocalUser:
     until: float | None = None  # monotonic seconds: time of the next decision; None: when input comes
 
 
-def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int, tty: bool = False) -> LocalUser:
+def decide(
+    mode: str, seen: Input | None, idle_s: float, now_ns: int, tty: bool = False, wanted: bool = True
+) -> LocalUser:
     """The verdict at a time of CLOCK_MONOTONIC. `mode` is the knob local_user; `seen`: None while no sensor runs;
-    `tty`: terminals count.
+    `tty`: terminals count; `wanted`: the knob sensors is on.
 
     >>> decide("auto", Input(5_000_000_000, 0, 0, 1, 0, 0), 60, 6_000_000_000)
     LocalUser(present=True, why='keyboard', until=65.0)
@@ -37,7 +43,7 @@ def decide(mode: str, seen: Input | None, idle_s: float, now_ns: int, tty: bool 
     if mode != "auto":
         return LocalUser(mode == "on", f"knob local_user is {mode}")
     if seen is None:
-        return LocalUser(why="the sensors are off, or not yet compiled, and would see no user")
+        return LocalUser(True, _ASSUMED) if wanted else LocalUser(why=_NOT_LOOKED_FOR)
     terminal = seen.tty_ns if tty else 0
     last, source = max((seen.key_ns, "keyboard"), (seen.rel_ns, "mouse"), (terminal, "terminal"))
     if not last:

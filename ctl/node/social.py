@@ -173,9 +173,9 @@ class SocialContract:
         knob."""
         before = self.user
         word, idle_s = self._settings.word("local_user"), self._settings.number("local_idle_s")
-        tty = self._settings.word("local_user_tty") == "on"
+        tty, wanted = self._settings.word("local_user_tty") == "on", self._settings.word("sensors") == "on"
         try:
-            self.user = local_user.decide(word, self._seen(), idle_s, time.monotonic_ns(), tty)
+            self.user = local_user.decide(word, self._seen(), idle_s, time.monotonic_ns(), tty, wanted)
         except Exception:  # it is logged, and does not end the looks: else a user who has left is here for good
             self._later("user", _LOOK_AGAIN, self.look_for_user)
             raise

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import grp
-import importlib.util
 import os
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
@@ -23,6 +22,7 @@ from ctl.errors import CoschedError
 from ctl.kernel import cgroups, ext_server, refusal, slurm, sysinfo
 from ctl.kernel.btf import vmlinux
 from ctl.kernel.pins import PINS
+from ctl.kernel.probes import not_installed
 from ctl.kernel.sockets import object_path as sensor_path
 from ctl.policy import config
 from ctl.process import run_files
@@ -149,14 +149,8 @@ def _pressure() -> str:
 
 def _compiler() -> str:
     """bcc imports in a second, so it is only looked for."""
-    if importlib.util.find_spec("bcc") is None:
-        raise Limited("the sensors of page faults and user input need bcc: install python3-bpfcc")
-    headers = Path("/lib/modules", os.uname().release, "build"), Path("/sys/kernel/kheaders.tar.xz")
-    if not any(path.exists() for path in headers):
-        raise Limited(
-            f"the sensors of page faults and user input need the kernel's headers, and {headers[0]} is not there: "
-            "install the linux-headers of this kernel"
-        )
+    if sentence := not_installed():
+        raise Limited(f"{sentence}; until then a local user is assumed")
     return "bcc and the kernel's headers are there, for page faults and user input"
 
 

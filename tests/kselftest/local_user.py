@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 import pty
+import sys
 import time
 from typing import Any
+from unittest import mock
 
 from tests.kselftest import ktap
 from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following
@@ -45,9 +47,11 @@ def comes_and_goes() -> None:
         ktap.measured(5.9 < lasted < 60, f"present for {lasted:.1f} s, local_idle_s is 6")
         ktap.expect(asked("status")["contract"]["local_user"]["present"], False, "a user after 6 s without input")
         ctl("set", "sensors=off")
-        ktap.expect((_user()["present"], "sensors are off" in _user()["why"]), (False, True), "without sensors")
+        ktap.expect((_user()["present"], "sensors=off" in _user()["why"]), (False, True), "with sensors=off")
         ctl("set", "sensors=on", "local_idle_s=600")  # the sensor has forgotten the key
         ktap.until(lambda: asked("status")["sensors"]["state"] == "on", "all observe again", TIMEOUT)
+        ktap.until(lambda: told("local user gone: no input seen") == 1, "nobody is there")
+        ktap.expect(told("local user here: assumed"), 1, "a user was assumed until then")
         _terminal_and_knob()
 
 
@@ -73,5 +77,20 @@ def _terminal_and_knob() -> None:
     os.close(slave)
 
 
+def assumed_where_the_sensor_fails() -> None:
+    """Without bcc the load says what to install and fails after a wait; the policy stays, and jobs have L of quanta."""
+    with mock.patch.dict(sys.modules, bcc=None):  # the agent is a fork
+        said = ctl("load", "--wait", "--policy", "ccs", status=1)
+    try:
+        assert "install python3-bpfcc" in said, said
+        now = asked("status")["contract"]
+        ktap.expect((now["local_user"]["present"], now["local_user"]["why"][:7]), (True, "assumed"), "without a sensor")
+        ktap.expect(now["quantum"]["parallel_ms"], now["quantum"]["local_ms"] / 2, "quantum of jobs")
+        ctl("set", "local_user=off")
+        ktap.expect(_user()["present"], False, "a user, knob local_user=off")
+    finally:
+        ctl("unload")
+
+
 if __name__ == "__main__":
-    ktap.run(comes_and_goes)
+    ktap.run(comes_and_goes, assumed_where_the_sensor_fails)

@@ -90,7 +90,15 @@ def test_a_terminal_counts_by_its_knob_only() -> None:
 
 def test_nobody_is_made_up() -> None:
     assert not local_user.decide("auto", seen(), 60, 5 * NS).present, "no input since boot, which was 5 s ago"
-    assert "sensors are off" in local_user.decide("auto", None, 60, 0).why
+    switched_off = local_user.decide("auto", None, 60, 0, wanted=False)
+    assert (switched_off.present, "sensors=off" in switched_off.why) == (False, True)
+
+
+def test_who_cannot_be_seen_is_assumed() -> None:
+    """A sensor that is wanted and does not observe, for it failed or is still compiled, has not seen that nobody is."""
+    now = local_user.decide("auto", None, 60, 0, wanted=True)
+    assert (now.present, now.until) == (True, None), "until the sensor tells"
+    assert now.why.startswith("assumed") and "local_user=off" in now.why, "the way out is named"
 
 
 def test_the_knob_wins() -> None:

@@ -82,6 +82,25 @@ def test_a_terminal_makes_a_user_by_its_knob_only() -> None:
         assert asyncio.run(looked()) == (knob == "on")
 
 
+def test_a_user_is_assumed_from_the_load_on_until_the_sensor_observes() -> None:
+    """The kernel's quanta and windows (CCS Alg. 2, L) are those beside a user meanwhile, but with sensors=off."""
+    seen = Mock(return_value=None)
+
+    async def watched() -> list[tuple[bool, bool]]:
+        contract = _contract(seen, Mock())
+        verdicts = []
+        for knob, observed in (("on", None), ("on", Input(0, 0, 0, 0, 0, 0)), ("on", None), ("off", None)):
+            contract._settings.values = {**contract._settings.values, "sensors": knob}
+            seen.return_value = observed
+            contract.look_for_user()
+            told = contract._scheduler.adjust.call_args.kwargs["local_user"]  # type: ignore[attr-defined]
+            verdicts.append((contract.slows, bool(told)))
+        contract.lift()
+        return verdicts
+
+    assert asyncio.run(watched()) == [(True, True), (False, False), (True, True), (False, False)]
+
+
 def test_slots() -> None:
     cgroups = Mock()
     cgroups.set_all_frozen.side_effect = [_FAULT, None, None, None, None]

@@ -166,7 +166,7 @@ class Node:
 
     def __init__(self, loop: Loop, broker: Broker, name: str, skew: float, knobs: Mapping[str, Any]) -> None:
         self.loop, self.broker, self.name, self.skew = loop, broker, name, skew
-        self.settings = Settings(find_policy("fit"), {**defaults(), **knobs})
+        self.settings = Settings(find_policy("fit"), {**defaults(), "sensors": "off", **knobs})
         self.kernel = Kernel()
         self.jobs: dict[str, Job] = {}
         self.incarnation = 0
