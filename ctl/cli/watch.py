@@ -65,7 +65,7 @@ def _status() -> dict[str, Any]:
             return answer
     except NotRunning:
         from ctl.kernel import sysinfo
-        from ctl.process import run_files
+        from ctl.process import run_files, service
 
         known = sysinfo.has_sched_ext()
         return {
@@ -77,7 +77,8 @@ def _status() -> dict[str, Any]:
             },
             "agent": None,
             "died": run_files.left_behind(),
-            "last_exit": run_files.last_exit(),
+            "last_exit": (ended := run_files.last_exit()),
+            "follows": service.what_follows(ended),
         }
 
 
@@ -88,6 +89,7 @@ def _print_status(answer: dict[str, Any]) -> None:
         lines = [*_loaded(answer), ("kernel", kernel)]
     else:
         lines = [("loaded", "no"), ("kernel", kernel), *_why_not(answer)]
+        lines += [("then", answer["follows"])] if answer["follows"] else []
     width = max(len(name) for name, _ in lines)
     room = shutil.get_terminal_size().columns - width - 2 if sys.stdout.isatty() else 0
     for name, text in lines:

@@ -31,6 +31,7 @@ from ctl.kernel.prompt import LONGEST, keep_small_pages, stay_in_memory
 from ctl.policy import Value
 from ctl.process import run_files as files
 from ctl.process.notify import tell_systemd
+from ctl.process.service import EMERGENCY, SYSRQ
 
 __all__ = ["Options", "foreground", "start", "stop"]
 
@@ -242,7 +243,9 @@ def _agent_process(options: Options, ready: Ready, supervisor: int) -> int:
         if ended["dump"]:
             _log.info("the kernel's dump:\n%s", ended["dump"])
     files.write_exit(record)
-    return 0 if ended is None or ended["kind_name"] == "unreg" else FAILED
+    if ended is None or ended["kind_name"] == "unreg":
+        return 0
+    return EMERGENCY if ended["kind_name"] == SYSRQ else FAILED
 
 
 def _run_agent(options: Options, ready: Ready) -> tuple[str, Any]:

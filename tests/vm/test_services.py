@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What needs systemd. The broker as a service: a user of its own in a sandbox, on one address; its certificate is
-renewed. And `ctl run` from services of a user, with limits: no job has more than the service."""
+renewed. `ctl run` from services of a user, with limits: no job has more than the service. The agent as a service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.vm
 _LIMIT_S = 540  # on an idle host it takes a minute
 _MOST_EXPOSED = 1.5  # of 10, by `systemd-analyze security`: the network is what a broker is for
 _SCRIPT = """
-    import json, subprocess, sys
+    import json, os, signal, subprocess, sys, time
     from pathlib import Path
 
     from ctl.cluster.certificates import LIFE, end_of
@@ -84,6 +84,25 @@ _SCRIPT = """
         subprocess.run(words, capture_output=True)
         found[name] = log.read_text() if log.exists() else "it has not run"
     subprocess.run(["ctl", "unload"], check=True, stdout=subprocess.DEVNULL)
+
+    # the agent as a service: SysRq-S is for good, and whoever is killed again and again is left off
+    Path("/etc/default/cosched").write_text("COSCHED_OPTIONS=--policy csm --set sensors=off\\n")
+    place = Path("/run/systemd/system/cosched.service.d")
+    place.mkdir(parents=True)
+    (place / "two.conf").write_text("[Unit]\\nStartLimitBurst=2\\n")
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+
+    def end(how):
+        subprocess.run(["systemctl", "start", "cosched"], check=True)
+        supervisor = int(shown("cosched", "MainPID"))
+        how(int(Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()[0]))
+        while shown("cosched", "MainPID") == str(supervisor) or shown("cosched", "SubState") == "auto-restart":
+            time.sleep(0.1)
+        time.sleep(2)  # more than RestartSec
+        return [shown("cosched", "ActiveState"), Path("/sys/kernel/sched_ext/state").read_text(), said("ctl", "status")]
+
+    found["emergency"] = end(lambda agent: Path("/proc/sysrq-trigger").write_text("S"))
+    found["killed"] = end(lambda agent: os.kill(agent, signal.SIGKILL))
     json.dump(found, sys.stdout)
 """
 _LIMITS = {
@@ -145,6 +164,16 @@ def test_no_job_has_more_than_the_service_it_comes_from(found: dict[str, Any], n
     said = found[name]
     assert said.startswith("Error: ") and said.count("\n") == 1, said
     assert _REFUSED[name] in said and "/user.slice/user-1000.slice/user@1000.service/" in said, said
+
+
+@pytest.mark.parametrize(
+    ("end", "then"),
+    [("emergency", "SysRq-S, the emergency stop, ended it: it stays off"), ("killed", "leaves it off now")],
+)
+def test_the_agent_is_not_started_for_ever(found: dict[str, Any], end: str, then: str) -> None:
+    unit, kernel, status = found[end]
+    assert (unit, kernel) == ("failed", "disabled\n")
+    assert then in status
 
 
 def test_a_number_of_tasks_goes_with_it(found: dict[str, Any]) -> None:

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from ctl import policy
 from ctl.cli.main import cli, main
 from ctl.cli.run import OPTIONS, read
+from ctl.errors import USAGE
+from ctl.process.service import EMERGENCY, what_follows
 from tests.unit.cli.conftest import Ctl, refused
 from tests.unit.screen import Agent
 from vm import deb
@@ -233,6 +235,35 @@ def test_status_tells_why_the_last_agent_ended(ctl: Ctl, tmp_path: Path) -> None
     for word in ("runnable task stall", "error-stall", "hog[5] failed", "line 7\n", "12 more lines in", "agent.log"):
         assert word in text
     assert "line 8\n" not in text
+
+
+def test_after_the_emergency_stop_status_says_that_it_stays_off(ctl: Ctl, tmp_path: Path) -> None:
+    end = {"kind": 66, "kind_name": "sysrq", "code": 0, "reason": "disabled by sysrq-S", "msg": "", "dump": ""}
+    record = {"time": 1.7e9, "pid": 77, "policy": "csm", "why": "the kernel ended it", "killed": False, "exit": end}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "last_exit.json").write_text(json.dumps(record))
+    assert "stays off until `ctl load`, or `systemctl start cosched`" in ctl("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({}, ""),
+        ({"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "NRestarts": "0"}, ""),
+        ({"LoadState": "loaded", "ActiveState": "inactive", "SubState": "dead", "NRestarts": "0"}, ""),
+        ({"LoadState": "loaded", "ActiveState": "activating", "SubState": "auto-restart", "NRestarts": "2"},
+         "tried 2 times to start it again and goes on: `systemctl stop"),
+        ({"LoadState": "loaded", "ActiveState": "failed", "SubState": "failed", "NRestarts": "3"},
+         "tried 3 times to start it again and leaves it off now"),
+    ],
+)  # fmt: skip
+def test_status_tells_what_systemd_does(state: dict[str, str], said: str) -> None:
+    told = what_follows(None, lambda: state)
+    assert said in told and bool(said) == bool(told)
+
+
+def test_the_unit_knows_the_exit_status_of_the_emergency_stop() -> None:
+    assert f"RestartPreventExitStatus={USAGE} {EMERGENCY}\n" in (ROOT / "vm" / "cosched.service").read_text()
 
 
 def test_status_tells_that_an_agent_was_killed(ctl: Ctl, tmp_path: Path) -> None:
