@@ -228,7 +228,7 @@ struct sensed {
 /* User input, one record (key 0), written by the sensors. */
 struct input_obs {
 	unsigned long long	key_ns;		/* last keyboard event */
-	unsigned long long	rel_ns;		/* last mouse event */
+	unsigned long long	rel_ns;		/* last mouse event that is a user's: pointer.h */
 	unsigned long long	tty_ns;		/* last terminal input */
 	unsigned long long	keys, rels, ttys;	/* counts */
 };

@@ -25,6 +25,7 @@ _FIELDS: Final = {
     "F_TASK_MAJ_FLT": "task_struct.maj_flt",
     "F_FAULT_ADDRESS": "vm_fault.real_address",
     "F_TTY_DRIVER": "tty_struct.driver",
+    "F_DEV_KEYS": "input_dev.keybit",
     "F_DRIVER_TYPE": "tty_driver.type",
     "F_DRIVER_SUBTYPE": "tty_driver.subtype",
 }
