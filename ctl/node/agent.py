@@ -31,6 +31,7 @@ from ctl.node.memory_watch import MemoryWatch
 from ctl.node.metrics import Metrics
 from ctl.node.sensing import NodeSensors
 from ctl.node.server import Server, Stream
+from ctl.node.sessions import SessionWatch
 from ctl.node.social import SocialContract
 from ctl.node.tracing import Tracing
 from ctl.policy import Settings
@@ -72,8 +73,10 @@ class Agent:
             scheduler, self.tell, gone=self._look_at_scheduler, memory=self._memory_changed, joined=self._joined
         )
         self.contract = SocialContract(
-            scheduler, cgroups, self.settings, lambda: self.jobs, self._input, self.tell, queue, join
+            scheduler, cgroups, self.settings, lambda: self.jobs, self._input, self.tell, queue, join,
+            lambda: self.sessions.signs,
         )
+        self.sessions = SessionWatch(self.settings, self._input_seen)
         self.sensors = NodeSensors(self.tell, self.settings, self._input_seen, lambda: bool(self.jobs))
         by_class = self.settings.word("contract") == "class"
         self.jobs = Jobs(
@@ -112,6 +115,7 @@ class Agent:
         self.jobs.adopt()
         self.memory.check()
         self.contract.look_for_user()
+        self.sessions.start()
         why = "the agent failed"
         try:
             self.contract.urgency.begin(self.settings.word("contract"))
@@ -162,6 +166,7 @@ class Agent:
         if self.listeners.task_delays is not None:
             self.listeners.task_delays.close()
         await self.sensors.close()
+        self.sessions.stop()
 
     def _end(self, why: str) -> None:
         if self._ended is not None and not self._ended.done():
@@ -235,6 +240,7 @@ class Agent:
                 self.tell("policy", text, policy=row.name)
                 self.settings.change(row, self.settings.values)
             self.sensors.settings_changed()
+            self.sessions.start()
             await self.contract.settings_changed()
         changed = {k: v for k, v in self.settings.values.items() if v != before[k]}
         if changed:

@@ -34,7 +34,7 @@ from ctl.node.explicit import Period, Slots
 from ctl.node.fitting import Fitting
 from ctl.node.job_memory import as_seen
 from ctl.node.jobs import Job
-from ctl.node.local_user import LocalUser
+from ctl.node.local_user import LocalUser, Signs
 from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, speed_weight, stretch
 from ctl.node.steps import Steps
@@ -63,8 +63,10 @@ class SocialContract:
         tell: Callable[..., None],
         queue: JobQueue,
         join: Join | None = None,
+        signs: Callable[[], Signs] = Signs,
     ) -> None:
-        """`seen`: user input, None while no sensor runs; `queue`, `join`: see ctl/contract.py."""
+        """`seen`: user input, None while no sensor runs; `signs`: those of sessions; `queue`, `join`: see
+        ctl/contract.py."""
         self.user = LocalUser()
         self.user_since = time.time()
         self.measured = 0.0  # million turns per second; 0: not measured yet
@@ -81,6 +83,7 @@ class SocialContract:
         self.tell = tell
         self._scheduler, self._cgroups = scheduler, cgroups
         self._settings, self._jobs, self._seen, self._join = settings, jobs, seen, join
+        self._signs = signs
         self._others = _ALONE
         self._told: dict[str, Decision] = {}  # the decision of all nodes for a job
         self._slowed: dict[str, int] = {}  # jobs the kernel has as slowed: cgroup ids
@@ -175,7 +178,8 @@ class SocialContract:
         word, idle_s = self._settings.word("local_user"), self._settings.number("local_idle_s")
         tty, wanted = self._settings.word("local_user_tty") == "on", self._settings.word("sensors") == "on"
         try:
-            self.user = local_user.decide(word, self._seen(), idle_s, time.monotonic_ns(), tty, wanted)
+            seen, signs = self._seen(), self._signs()
+            self.user = local_user.decide(word, seen, idle_s, time.monotonic_ns(), tty, wanted, signs)
         except Exception:  # it is logged, and does not end the looks: else a user who has left is here for good
             self._later("user", _LOOK_AGAIN, self.look_for_user)
             raise

@@ -128,8 +128,21 @@ _KNOBS = (
          "CCS eq. 1", high=100000),
     Knob("memory_mb", "integer", 0, "this node's memory, from which M_Paral follows; 0: all memory",
          "CCS eq. 5", unit="MB", high=500_000),
-    Knob("local_user", "choice", "auto", "whether a local user is present; auto: by keyboard and mouse",
+    Knob("local_user", "choice", "auto", "whether a local user is present; auto: by keyboard, mouse and sessions",
          "CCS §4.4", choices=("auto", "on", "off")),
+    Knob("local_seat", "choice", "on",
+         "whether a desktop of this node makes a local user while it is in the foreground, not locked and does not "
+         "call itself idle to logind: who reads does not type; one that never called itself idle is not believed. Also "
+         "input at a text console",
+         "docs/design.md, The contract", choices=("on", "off")),
+    Knob("local_remote", "choice", "on",
+         "whether input by ssh makes a local user, and a remote desktop as one here: who works here from elsewhere "
+         "waits for this node all the same; the ssh of an MPI launcher has no terminal, and is none",
+         "docs/design.md, The contract", choices=("on", "off")),
+    Knob("local_inhibit", "choice", "on",
+         "whether a program that keeps an unlocked desktop from going idle makes a local user: a film is watched, not "
+         "typed",
+         "docs/design.md, The contract", choices=("on", "off")),
     Knob("local_user_tty", "choice", "off",
          "whether a line typed on a terminal makes a local user, too; any program can type on a terminal of its own",
          "CCS §4.4, B-CCS-18", choices=("off", "on")),

@@ -101,6 +101,17 @@ def test_who_cannot_be_seen_is_assumed() -> None:
     assert now.why.startswith("assumed") and "local_user=off" in now.why, "the way out is named"
 
 
+def test_sessions_show_a_user_too() -> None:
+    """Whatever is latest says where; what holds now holds when input is long ago, and where no sensor observes."""
+    ssh, film = local_user.Signs(8 * NS, "ssh"), local_user.Signs(held="desktop")
+    now = local_user.decide("auto", seen(key=6.0), 60, 9 * NS, signs=ssh)
+    assert (now.present, now.why, now.until) == (True, "ssh", 68.0)
+    assert not local_user.decide("auto", seen(), 60, 68 * NS, signs=ssh).present
+    assert local_user.decide("auto", seen(key=9.0), 60, 9 * NS, signs=ssh).why == "keyboard"
+    for sensed, wanted in ((seen(key=6.0), True), (None, True), (None, False)):
+        assert local_user.decide("auto", sensed, 60, 500 * NS, wanted=wanted, signs=film).why == "desktop"
+
+
 def test_the_knob_wins() -> None:
     assert local_user.decide("on", None, 60, 0).present
     assert not local_user.decide("off", seen(key=10.0), 60, 11 * NS).present
