@@ -60,7 +60,7 @@ _WHICH: Final = (
     "The command line wins over the file, the file over the policy's own contract and share_l, these over the defaults "
     "of the knobs. While anything is wrong with the file, a load is refused, unless --no-config leaves the whole file "
     "out. `ctl config check` tells all that is wrong, `ctl config show` what would be loaded and where each value "
-    "comes from."
+    "comes from; `ctl config set` writes values into the file."
 )
 _STATUS = re.compile(r"Exit status: (.*)\Z", re.DOTALL)
 _FILES: Final = {

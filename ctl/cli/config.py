@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ctl config`: check /etc/cosched.conf without loading, and show what would be loaded."""
+"""`ctl config`: check /etc/cosched.conf without loading, show what would be loaded, and set values in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["config"]
 
 @click.group(cls=Group)
 def config() -> None:
-    """Check and show /etc/cosched.conf, the policy and the knobs that `ctl load` and `ctl agent` start with.
+    """Check, show and set /etc/cosched.conf, the policy and the knobs that `ctl load` and `ctl agent` start with.
 
     The file is TOML: policy = "csm", and below a line [knobs] one line for each knob. The command line wins over the
     file, the file over the defaults. While anything is wrong with the file, `ctl load` is refused, or leaves the whole
@@ -28,6 +28,7 @@ def config() -> None:
     Examples:
       ctl config check                  before the next boot
       ctl config show                   what `ctl load` would load, and where each value comes from
+      ctl config set policy=fit         write it into the file
     """
 
 
@@ -89,3 +90,28 @@ def show(name: str | None, assignments: tuple[str, ...], no_config: bool, as_jso
         table(("knob", "value", "unit", "from"), shown, right=("value",))
 
     emit(answer, as_json, people)
+
+
+@config.command("set")
+@click.argument("assignments", metavar="KNOB=VALUE…", nargs=-1, required=True)
+@JSON
+def set_(assignments: tuple[str, ...], as_json: bool) -> None:
+    """Write values into /etc/cosched.conf, for the next load; policy=NAME sets the policy.
+
+    Nothing is written unless the whole file is right with them. Its comments and its order stay. `ctl set` changes the
+    scheduler that runs.
+
+    \b
+    Examples:
+      ctl config set policy=fit turn_s=60
+      ctl config set mno=4
+    """
+    from ctl.policy.config_edit import edited, write
+
+    try:
+        text = file.FILE.read_text(encoding="utf-8") if file.FILE.exists() else ""
+    except (OSError, UnicodeDecodeError):
+        raise CoschedError(f"{file.FILE} cannot be read: `ctl config check` tells why", USAGE) from None
+    write(edited(text, assignments))
+    answer = {"file": str(file.FILE), "set": list(assignments)}
+    emit(answer, as_json, lambda: click.echo(f"{file.FILE}: {', '.join(assignments)}, from the next load on"))

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from ctl.cli.main import main
 from ctl.process import daemon
 from ctl.process.daemon import Options
-from tests.unit.cli.conftest import Ctl, refused
+from tests.unit.cli.conftest import ROOT, Ctl, refused
 
 WRONG = 'policy = "csm"\n[knobs]\nmno = 0\nnope = 1\n'
 
@@ -106,3 +109,68 @@ def test_no_config_leaves_the_file_out(ctl: Ctl, file: Path) -> None:
 def test_the_file_and_the_command_line_are_judged_together(ctl: Ctl, file: Path) -> None:
     file.write_text('[knobs]\ncontract = "class"\n')
     refused(ctl("load", "--policy", "prio"), "policy prio", "contract=queue")
+
+
+CLASS = """# Of the lab.
+policy = "csm"  # as agreed
+
+[knobs]
+# the owners' part
+share_l = 0.25 # at least
+mno = 2
+
+# later: gang_ms
+"""
+
+
+def test_set_changes_lines_and_leaves_the_rest(ctl: Ctl, file: Path) -> None:
+    file.write_text(CLASS)
+    file.chmod(0o640)
+    words = ["mno=4", "policy=fit", "share_l=0.5", "overload=on", "turn_s=60"]
+    assert ctl("config", "set", *words).stdout == f"{file}: {', '.join(words)}, from the next load on\n"
+    changed = CLASS.replace('"csm"', '"fit"').replace("0.25", "0.5")
+    assert file.read_text() == changed.replace("mno = 2\n", 'mno = 4\noverload = "on"\nturn_s = 60\n')
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in file.parent.iterdir() if "cosched.conf" in path.name] == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "after"),
+    [
+        (None, "mno=4", "[knobs]\nmno = 4\n"),
+        ("", "policy=rr", 'policy = "rr"\n'),
+        ("# none yet", "policy=rr mnol=3", '# none yet\npolicy = "rr"\n\n[knobs]\nmnol = 3\n'),
+        ("# us\n[knobs] # all\nmno = 3\n", "policy=rr", '# us\npolicy = "rr"\n\n[knobs] # all\nmno = 3\n'),
+        ("policy = 'rr'\n[knobs]\n'a b' = 1\n", "mno=65", None),
+        ("[knobs]\nmno = 70\n", "mno=7", "[knobs]\nmno = 7\n"),
+        ("[knobs]\nmno = 70\n", "policy=rr", None),  # what was wrong stays wrong
+        ("knobs = {mno = 3}\n", "mno=4", None),
+        ("knobs.mno = 3\n", "mno=4", None),
+        ("[knobs]\nmno = 3\nmnol = 5\n", "mno=4", None),  # mnol would have its own way
+        ('policy = """\nrr"""\n', "policy=csm", None),
+        ('[knobs]\ncontract = "class"\n', "policy=prio", None),
+        ("policy = \"csm\"", "nope=1", None),
+        ("policy = \"csm\"", "mno", None),
+    ],
+)
+def test_set_writes_a_right_file_or_none(
+    ctl: Ctl, file: Path, before: str | None, words: str, after: str | None
+) -> None:
+    if before is not None:
+        file.write_text(before)
+    done = ctl("config", "set", *words.split())
+    if after is None:
+        refused(done)
+        assert file.read_text() == before
+    else:
+        assert (done.returncode, file.read_text()) == (0, after), done
+        assert ctl("config", "check").returncode == 0
+
+
+def test_set_is_for_who_may_write_the_file(file: Path) -> None:
+    drop = "os.setuid(65534)" if os.geteuid() == 0 else "pass"
+    code = "import os, sys, tomllib, ctl.cli.config, ctl.policy.config_edit; from ctl.cli.main import main; "
+    code += f"{drop}; sys.exit(main(['config', 'set', 'mno=4']))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COSCHED_CONFIG": "/etc/none.conf"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    refused(done, "cannot write /etc/none.conf", "be root, or use sudo")
