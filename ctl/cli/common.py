@@ -8,14 +8,29 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from ctl.errors import USAGE, CoschedError, brief
 
-__all__ = ["JSON", "Group", "emit", "moment", "number", "print_event", "settings", "table"]
+__all__ = [
+    "JSON",
+    "Group",
+    "Renamed",
+    "emit",
+    "interval_option",
+    "moment",
+    "number",
+    "output_option",
+    "print_event",
+    "seconds_of",
+    "settings",
+    "table",
+]
 
+_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _GAP, _CLOSE = 3, 2  # cells between two columns of a table on a terminal, and on a narrow one
 
@@ -71,6 +86,73 @@ class Group(click.Group):
             hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}"
             raise click.UsageError(f"there is no command {name!r}: {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+class Renamed(click.Command):
+    """A command that takes old names of its options, which no help shows.
+
+    `old`: each old name with the new one. `meant`: of old names whose values were written in another way, what makes a
+    value of today.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        old: Mapping[str, str],
+        meant: Mapping[str, Callable[[str], str]] | None = None,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(*arguments, **keywords)
+        self._old, self._meant = old, meant or {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words with the new names."""
+        words, rest = list[str](), list(args)
+        while rest and rest[0] != "--":
+            word = rest.pop(0)
+            name, equals, value = word.partition("=") if word[:2] == "--" else (word[:2], word[2:], word[2:])
+            new = self._old.get(name)
+            if new is None or (equals and self._is_flag(new)):
+                words.append(word)
+                continue
+            words.append(new)
+            if not self._is_flag(new) and (equals or rest):
+                value = value if equals else rest.pop(0)
+                words.append(self._meant.get(name, str)(value))
+        return super().parse_args(ctx, [*words, *rest])
+
+    def _is_flag(self, name: str) -> bool:
+        return any(isinstance(one, click.Option) and one.is_flag and name in one.opts for one in self.params)
+
+
+def output_option(help: str, **more: Any) -> Callable[[F], F]:
+    """--output FILE, as `output`, a path: the only name there is for what a command writes."""
+    keywords = {"metavar": "FILE", "type": click.Path(path_type=Path), **more}
+    return click.option("--output", "-o", "output", help=help, **keywords)
+
+
+def interval_option(help: str) -> Callable[[F], F]:
+    """--interval TIME, as `interval`, in seconds; None without."""
+
+    def seconds(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+        return None if text is None else seconds_of(text)
+
+    told = f"{help}: 0.5, 500ms, 1s; a number alone is in s"
+    return click.option("--interval", "-i", "interval", metavar="TIME", callback=seconds, help=told)
+
+
+def seconds_of(text: str) -> float:
+    """A length of time in seconds. Raises CoschedError (status 2).
+
+    >>> seconds_of("0.5"), seconds_of("2s"), seconds_of("100us")
+    (0.5, 2.0, 0.0001)
+    """
+    import re
+
+    found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)(us|µs|ms|s)?", text.strip(), re.ASCII)
+    if not found:
+        raise CoschedError(f"interval {brief(text)} is no time: give 100us, 100ms or 1s; 1 alone is 1 s", USAGE)
+    return round(float(found[1]) * _UNITS[found[2] or "s"], 9)
 
 
 def emit(value: Any, as_json: bool, people: Callable[[], None]) -> None:

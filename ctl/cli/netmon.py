@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ctl.cli.common import JSON
+from ctl.cli.common import JSON, Renamed, interval_option, output_option
 from ctl.errors import USAGE, CoschedError, brief
 from ctl.monitor.netmon.figures import FIGURES, KINDS, Figure
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["netmon"]
 
-_UNITS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?|\.\d+")
 
 
@@ -36,10 +35,10 @@ _HELP: Final = """\
 Show the queues on the way of a message, each period: of MPI, sockets, the qdisc, the device, the CPUs' backlogs.
 
 Levels are those at the end of a period, counts are of the period. IFACE is the device of the default route if none
-is named. DELAY is in seconds and COUNT is the number of samples, as for vmstat(8). --file writes CSV if the file's
+is named. DELAY is in seconds and COUNT is the number of samples, as for vmstat(8). --output writes CSV if the file's
 name ends in .csv, else JSON, an object a line. Packets in sockets are known of jobs, while an agent's sensors run.
 MPI's queues are known of ranks that have a library preloaded: --preload builds it with the MPI compiler MPICC. On a
-terminal, without COUNT, --show and --file, the figures are shown live with their trends; q quits. At the end, or
+terminal, without COUNT, --show and --output, the figures are shown live with their trends; q quits. At the end, or
 after Ctrl-C, the monitor tells what it has cost itself: its CPU time, the samples that ended after the next was
 due, and the longest excess of a period. --plot writes FILE's name with .png and .svg.
 
@@ -50,38 +49,42 @@ Figures, the heads of their columns, and units:
 \b
 Examples:
   ctl netmon 1 5
-  ctl netmon -d 20ms -t 60 --by task -f run.json eth0
+  ctl netmon -i 20ms -t 60 --each task -o run.json eth0
   ctl netmon --plot run.json
   ctl netmon --csv -t 10 lo > lo.csv
   mpiexec -x LD_PRELOAD=$(ctl netmon --preload mpicc) PROGRAM
 """.format(figures="\n".join(map(_figure, FIGURES)))
 
 
-@click.command(help=_HELP)
-@click.option("--period", "-d", metavar="PERIOD", help="100us, 100ms, 1s; a number without unit is ms [default: 100ms]")
+def _in_ms(text: str) -> str:
+    """A value of --period as one of --interval: as in the thesis, a number alone was in ms."""
+    return f"{text}ms" if _NUMBER.fullmatch(text) else text
+
+
+@click.command(
+    help=_HELP,
+    cls=Renamed,
+    old={"--period": "--interval", "-d": "--interval", "--file": "--output", "-f": "--output", "--by": "--each",
+         "-s": "--show"},
+    meant={"--period": _in_ms, "-d": _in_ms},
+)  # fmt: skip
+@interval_option("between two samples [default: 100ms]")
 @click.option("--time", "-t", "seconds", type=float, metavar="SECONDS", help="end after so many seconds")
-@click.option("--show", "-s", is_flag=True, help="print lines, also beside --file")
-@click.option("--file", "-f", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="write to a file")
-@click.option(
-    "--by",
-    "finest",
-    type=click.Choice(KINDS),
-    default="job",
-    show_default=True,
-    help="the finest lines",
-)
+@click.option("--show", is_flag=True, help="print lines, also beside --output")
+@output_option("write to a file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--each", "finest", type=click.Choice(KINDS), default="job", show_default=True, help="the finest lines")
 @click.option("--preload", "mpicc", metavar="MPICC", help="print the library for the ranks of this compiler, and end")
 @click.option(
-    "--plot", "record", metavar="FILE", type=click.Path(path_type=Path), help="draw a file of --file, and end"
+    "--plot", "record", metavar="FILE", type=click.Path(path_type=Path), help="draw a file of --output, and end"
 )
 @click.option("--csv", "as_csv", is_flag=True, help="print CSV")
 @JSON
 @click.argument("words", nargs=-1, metavar="[IFACE] [DELAY [COUNT]]")
 def netmon(
-    period: str | None,
+    interval: float | None,
     seconds: float | None,
     show: bool,
-    file: Path | None,
+    output: Path | None,
     finest: str,
     mpicc: str | None,
     record: Path | None,
@@ -103,10 +106,10 @@ def netmon(
         if as_csv and as_json:
             raise CoschedError("--csv and --json exclude each other: choose one", USAGE)
         device, delay, count = _positional(words)
-        if period is not None and delay is not None:
-            raise CoschedError(f"the period is given twice, -d {period} and {delay:g}: leave one out", USAGE)
-        form = "csv" if as_csv else "json" if as_json else "lines" if show or count else "live" if not file else ""
-        _monitor(device, _period(period) if period else delay, form, file, finest, seconds, count)
+        if interval is not None and delay is not None:
+            raise CoschedError(f"the interval is given twice, -i {interval:g} and {delay:g}: leave one out", USAGE)
+        form = "csv" if as_csv else "json" if as_json else "lines" if show or count else "live" if not output else ""
+        _monitor(device, delay if interval is None else interval, form, output, finest, seconds, count)
 
 
 def _monitor(
@@ -213,15 +216,3 @@ def _positional(words: tuple[str, ...]) -> tuple[str | None, float | None, int |
         raise CoschedError(f"count {numbers[1]} is out of range: a whole number of samples, at least 1", USAGE)
     delay = float(numbers[0]) if numbers else None
     return names[0] if names else None, delay, int(numbers[1]) if numbers[1:] else None
-
-
-def _period(text: str) -> float:
-    """A period in seconds. Raises CoschedError (status 2).
-
-    >>> _period("100"), _period("2s"), _period("100us")
-    (0.1, 2.0, 0.0001)
-    """
-    found = re.fullmatch(rf"({_NUMBER.pattern})({'|'.join(_UNITS)})?", text.strip())
-    if not found:
-        raise CoschedError(f"period {brief(text)} is no time: give 100us, 100ms or 1s; 100 alone is 100 ms", USAGE)
-    return round(float(found[1]) * _UNITS[found[3] or "ms"], 9)

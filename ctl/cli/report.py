@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 
-from ctl.cli.common import JSON, moment
+from ctl.cli.common import JSON, moment, output_option
 from ctl.errors import FAILED, CoschedError
 
 __all__ = ["report"]
 
 @click.command()
 @click.option("--since", metavar="T", default="1d", show_default=True, help="how far back: 90m, 12h, 7d, or a time")
-@click.option("--output", "-o", metavar="FILE", default="cosched-report.html", show_default=True, help="-: print it")
+@output_option("-: print it", type=str, default="cosched-report.html", show_default=True)
 @click.option("--from", "logs", metavar="LOG", multiple=True, type=click.Path(path_type=Path), help="read this log")
 @JSON
 def report(since: str, output: str, logs: tuple[Path, ...], as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ctl.cli.common import JSON, Group, emit, table
+from ctl.cli.common import JSON, Group, Renamed, emit, output_option, table
 from ctl.cli.sim_workload import workload
 from ctl.errors import FAILED, USAGE, CoschedError
 
@@ -26,7 +26,7 @@ _PARAMS = click.option(
 )
 _STORE = click.option("--store", type=click.Path(path_type=Path), help="the results' file, SQLite")
 _WORKERS = click.option("--workers", type=click.IntRange(1, 256), help="parallel runs; default: one for each CPU")
-_REPLICATIONS = click.option("--replications", "-n", type=click.IntRange(1, 10_000), help="number of replications")
+_REPLICATIONS = click.option("--replications", type=click.IntRange(1, 10_000), help="number of replications")
 
 
 @click.group(cls=Group)
@@ -135,14 +135,14 @@ def models(model: str | None, as_json: bool) -> None:
     emit([dict(zip(columns, row, strict=True)) for row in rows5], as_json, lambda: table(columns, rows5))
 
 
-@sim.command()
+@sim.command(cls=Renamed, old={"-n": "--replications", "--out": "--output"})
 @click.argument("name")
 @_SET
 @_PARAMS
 @_REPLICATIONS
 @_WORKERS
 @_STORE
-@click.option("--out", type=click.Path(path_type=Path), default=Path("build/sim"), show_default=True)
+@output_option("where the plots are", metavar="DIR", default=Path("build/sim"), show_default=True)
 def experiment(
     name: str,
     given: tuple[str, ...],
@@ -150,7 +150,7 @@ def experiment(
     replications: int | None,
     workers: int | None,
     store: Path | None,
-    out: Path,
+    output: Path,
 ) -> None:
     """Make a figure of the papers. Makes its missing runs, and its plots (PNG, SVG).
 
@@ -171,11 +171,11 @@ def experiment(
     kept = _open(store)
     made = _make(runs, kept, workers, name)
     results = pool.fetch(runs, kept)
-    files = plots.draw(found, {point: [results[run.key] for run in of] for point, of in points.items()}, out)
+    files = plots.draw(found, {point: [results[run.key] for run in of] for point, of in points.items()}, output)
     click.echo(f"{name}: {len(runs)} runs, {made} of them new; {', '.join(map(str, files))}")
 
 
-@sim.command()
+@sim.command(cls=Renamed, old={"-n": "--replications"})
 @click.argument("ids", nargs=-1)
 @_SET
 @_PARAMS
@@ -222,7 +222,7 @@ def claims(
     return FAILED if any(v.verdict == judge.NO_RUNS for v in verdicts) else 0
 
 
-@sim.command()
+@sim.command(cls=Renamed, old={"-n": "--replications"})
 @click.option("--mem-load", type=click.FloatRange(0.01, 10), required=True)
 @click.option("--tasks-per-node", type=click.FloatRange(0.1, 100), help="in mix three")
 @_SET

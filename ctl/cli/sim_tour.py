@@ -31,9 +31,9 @@ def tour() -> None:
     """Run it."""
     began = time.monotonic()
     _show("run", "csm", "--policy", "csm")
-    _show("experiment", "csm-fig4-free-1s", "--replications", "1", "--store", _SMALL[-1], "--out", str(_OUT))
-    _show("experiment", "csm-fig8", *_SMALL, "--out", str(_OUT))
-    _show("experiment", "csm-fig9", *_SMALL, "--out", str(_OUT))
+    _show("experiment", "csm-fig4-free-1s", "--replications", "1", "--store", _SMALL[-1], "--output", str(_OUT))
+    _show("experiment", "csm-fig8", *_SMALL, "--output", str(_OUT))
+    _show("experiment", "csm-fig9", *_SMALL, "--output", str(_OUT))
     _show("claims", "CSM-23", "CSM-24", "CSM-25", "CSM-26", *_SMALL)
     took = time.monotonic() - began
     sys.stdout.write(f"\n{took:.0f} s. Three small replications prove nothing: leave out the options for full runs.\n")

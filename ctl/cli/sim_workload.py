@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctl.cli.common import JSON, emit, table
+from ctl.cli.common import JSON, Renamed, emit, output_option, table
 from ctl.errors import USAGE, CoschedError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["workload"]
 
 
-@click.command()
+@click.command(cls=Renamed, old={"--out": "--output"})
 @click.argument("log", type=click.Path(path_type=Path), required=False)
 @click.option("--skip-malformed", is_flag=True, help="leave out malformed lines and count them instead of failing")
 @click.option("--generate", type=click.Choice(["lublin"]), help="generate a log by this model")
@@ -25,7 +25,7 @@ __all__ = ["workload"]
 @click.option("--nodes", type=click.IntRange(1, 1_000_000), default=128, show_default=True, help="of the machine")
 @click.option("--kind", type=click.Choice(["all", "batch", "interactive"]), default="all", show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**63), default=1, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="write the log here; .gz is compressed")
+@output_option("write the log here; .gz is compressed")
 @JSON
 def workload(
     log: Path | None,
@@ -35,7 +35,7 @@ def workload(
     nodes: int,
     kind: str,
     seed: int,
-    out: Path | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Describe a job LOG, or generate a log. Logs are in the Standard Workload Format.
@@ -43,15 +43,15 @@ def workload(
     \b
     Examples:
       ctl sim workload log.swf.gz
-      ctl sim workload --generate lublin --jobs 5000 --nodes 16 --out lublin.swf
+      ctl sim workload --generate lublin --jobs 5000 --nodes 16 --output lublin.swf
     """
     from ctl.sim.workloads import summary, swf
 
     if (log is None) == (generate is None):
         raise CoschedError("give a LOG to read, or --generate lublin, and not both", USAGE)
     found = swf.read(log, skip_malformed) if log else summary.lublin_log(seed, jobs, nodes, kind)
-    if out is not None:
-        swf.write(out, found)
+    if output is not None:
+        swf.write(output, found)
     said = summary.summary(found)
     emit(said, as_json, lambda: _show(found, said))
 

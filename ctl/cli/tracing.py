@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ctl.cli.common import JSON
+from ctl.cli.common import JSON, Renamed, output_option
 from ctl.errors import FAILED, USAGE, CoschedError
 
 __all__ = ["trace"]
@@ -22,9 +22,9 @@ __all__ = ["trace"]
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(cls=Renamed, old={"--raw": "--output"})
 @click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="end after N decisions")
-@click.option("--raw", type=_OUT, metavar="FILE", help="write the kernel's records to FILE instead of printing")
+@output_option("write the kernel's records to FILE instead of printing", type=_OUT)
 @click.option("--perfetto", type=_OUT, metavar="FILE", help="write a trace that ui.perfetto.dev opens to FILE instead")
 @click.option(
     "--from",
@@ -32,7 +32,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="take the records of a FILE written by --raw or --json; needs no agent; may be repeated",
+    help="take the records of a FILE written by --output or --json; needs no agent; may be repeated",
 )
 @click.option(
     "--offset",
@@ -44,7 +44,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 @JSON
 def trace(
     count: int | None,
-    raw: Path | None,
+    output: Path | None,
     perfetto: Path | None,
     sources: tuple[Path, ...],
     offsets: tuple[str, ...],
@@ -60,15 +60,15 @@ def trace(
     Examples:
       ctl trace --count 20
       ctl trace --json --count 1000 > decisions.jsonl
-      ctl trace --raw decisions.bin --count 100000
+      ctl trace --output decisions.bin --count 100000
       ctl trace --from decisions.bin --json
       ctl trace --perfetto node1.pftrace
       ctl trace --from node1.jsonl --from node2.jsonl --offset node2=-0.0015 --perfetto both.pftrace
     """
-    if raw is not None and (as_json or sources):
-        raise CoschedError("--raw writes a file and prints no decisions: leave out --json and --from", USAGE)
-    if perfetto is not None and (as_json or raw is not None):
-        raise CoschedError("--perfetto writes a trace alone: leave out --json and --raw", USAGE)
+    if output is not None and (as_json or sources):
+        raise CoschedError("--output writes a file and prints no decisions: leave out --json and --from", USAGE)
+    if perfetto is not None and (as_json or output is not None):
+        raise CoschedError("--perfetto writes a trace alone: leave out --json and --output", USAGE)
     if offsets and perfetto is None:
         raise CoschedError("--offset is for --perfetto FILE: printed decisions have their own times", USAGE)
     if sources and perfetto is not None:
@@ -79,7 +79,7 @@ def trace(
         for source in sources:
             _show(itertools.islice(decisions(read(source)), count), as_json)
     else:
-        _live(count, raw, perfetto, offsets, as_json)
+        _live(count, output, perfetto, offsets, as_json)
 
 
 def _convert(sources: tuple[Path, ...], count: int | None, out: Path, offsets: tuple[str, ...]) -> None:

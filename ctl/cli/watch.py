@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ctl.cli.common import JSON, emit, print_event
+from ctl.cli.common import JSON, Renamed, emit, interval_option, print_event
 from ctl.errors import USAGE, CoschedError
 
 __all__ = ["status", "top"]
@@ -220,11 +220,11 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
-@click.command()
-@click.option("--interval", "-i", type=float, metavar="S", help="seconds between two frames [default: 1]")
+@click.command(cls=Renamed, old={"-p": "--page"})
+@interval_option("between two frames [default: 1]")
 @click.option("--count", "-n", type=int, metavar="N", help="print N frames as text and end")
 @click.option("--once", is_flag=True, help="print one frame as text and end")
-@click.option("--page", "-p", default="overview", metavar="NAME", help="begin with this page: overview, queue or nodes")
+@click.option("--page", default="overview", metavar="NAME", help="begin with this page: overview, queue or nodes")
 @JSON
 def top(interval: float | None, count: int | None, once: bool, page: str, as_json: bool) -> None:
     """Show the ready queues, jobs and overload, live; q quits.

@@ -31,7 +31,7 @@ def decisions_are_traced() -> None:
         ktap.expect(len(lines), 200, "decisions printed")
         wanted = {"cpu", "rule", "overloaded", "task", "queue", "running", "position", "overtaken", "preempt", "cause"}
         assert wanted <= json.loads(lines[0]).keys(), f"fields of a decision: {lines[0]}"
-        ctl("trace", "--raw", "/tmp/decisions.bin", "--count", "300")
+        ctl("trace", "--output", "/tmp/decisions.bin", "--count", "300")
         written = ctl("trace", "--from", "/tmp/decisions.bin", "--json").splitlines()
         ktap.expect(len(written), 300, "decisions in the file")
         ktap.until(lambda: asked("status")["trace"]["readers"] == 0, "nobody traces any more")

@@ -27,7 +27,7 @@ def draw(record: Path) -> list[Path]:
     matplotlib.rcParams |= {"svg.hashsalt": "cosched", "font.size": 9, "figure.dpi": 110}
     samples = read(record)
     if not samples:
-        raise CoschedError(f"{record} has no samples: record some with `ctl netmon -t 10 -f {record}`", USAGE)
+        raise CoschedError(f"{record} has no samples: record some with `ctl netmon -t 10 -o {record}`", USAGE)
     figure = _drawn(samples, record.name)
     files = [record.with_suffix(f".{kind}") for kind in _KINDS]
     for file in files:

@@ -57,7 +57,7 @@ def monitor(
     `period_s`, `seconds`: in seconds; `finest`: one of KINDS; `waiting`: how to wait, if not for time and signals only.
     """
     if not _SHORTEST_S <= period_s <= _LONGEST_S:
-        raise CoschedError(f"period {period_s:g} s is out of range: 0.1 ms to 1 h, as in -d 100ms", USAGE)
+        raise CoschedError(f"period {period_s:g} s is out of range: 0.1 ms to 1 h, as in -i 100ms", USAGE)
     if seconds is not None and seconds < period_s:
         raise CoschedError(f"time {seconds:g} s is shorter than one period, {period_s:g} s: give a longer -t", USAGE)
     with Sampler(device, finest, period_s) as sampler, waiting or _until_a_signal() as wait:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -69,6 +70,45 @@ def test_run_imports_little(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "run", "--job", "j", "--memory=48M", "--", "true"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (done.stdout, "agent is not running" in done.stderr) == ("[]\n", True)
+
+
+def _all_commands(group: click.Group, path: str = "ctl") -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(_CONTEXT):
+        command = group.get_command(_CONTEXT, name)
+        assert command
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from _all_commands(command, f"{path} {name}")
+
+
+def test_a_letter_is_one_option_in_the_whole_program() -> None:
+    meant: dict[str, set[str]] = {}
+    for path, command in _all_commands(cli):
+        for option in (one for one in command.params if isinstance(one, click.Option) and not one.hidden):
+            assert not {"--file", "--raw", "--out", "--period"} & set(option.opts), path
+            for letter in (name for name in option.opts if name[:2] != "--"):
+                meant.setdefault(letter, set()).add(max((name for name in option.opts if name[:2] == "--"), key=len))
+    assert {letter: names for letter, names in meant.items() if len(names) > 1} == {}
+    assert meant["-p"] == {"--policy"} and meant["-s"] == {"--set"} and meant["-o"] == {"--output"}
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [
+        ("netmon", "-d 20 -t 1 -f a.csv --by task -s", "-i 20ms -t 1 -o a.csv --each task --show"),
+        ("netmon", "-d20 --file=a lo -- -d", "--interval 0.02 -oa lo -- -d"),
+        ("netmon", "--period=1s -fa", "-i1 --output a"),
+        ("top", "-p queue -n3", "--page queue --count 3"),
+        ("trace", "--raw a -n 3", "--output a -n 3"),
+        ("sim experiment", "a -n 3 --out b", "a --replications 3 -o b"),
+        ("sim workload", "a --out b", "a --output b"),
+    ],
+)
+def test_old_names_of_options_stay_and_no_help_shows_them(command: str, old: str, new: str) -> None:
+    found = dict(_all_commands(cli))[f"ctl {command}"]
+    assert found.make_context(command, old.split()).params == found.make_context(command, new.split()).params
+    shown = found.get_help(click.Context(found)).split("Options:")[1]
+    assert not set(shown.replace(",", " ").split()) & {"-d", "--file", "--by", "--raw", "--out", "--period"}
 
 
 @given(st.lists(st.sampled_from(["-j", "a", "--job=b", "-v", "--now", "--memory", "--memory=2G", "48", "--nodes", "2",
@@ -140,7 +180,7 @@ def test_no_command(ctl: Ctl) -> None:
         ("run --job a/b -- true", ["'a/b'", "A-Z"]),
         ("run --job .. -- true", ["'..'"]),
         ("run --job x/../y -- true", ["'x/../y'"]),
-        ("trace --json --raw out", ["--raw"]),
+        ("trace --json --raw out", ["--output"]),
         ("top --interval 0", ["interval", "0.1"]),
     ],
 )
