@@ -149,7 +149,8 @@ def jobs(as_json: bool) -> None:
         table(columns, rows, right=columns[1:-2], empty=start, give_way=narrow)
         for job in found:
             if job["why"]:
-                click.echo(f"job {job['jid']} is {job['state']}: {job['why']}")
+                times = f"; stopped for {job['stopped_s']:.0f} s so far" if job["stopped_s"] >= 1 else ""
+                click.echo(f"job {job['jid']} is {job['state']}: {job['why']}{times}")
 
     emit(found, as_json, people)
 

@@ -53,6 +53,8 @@ class _Entry:
     declared: int = 0  # bytes, by its owner
     estimated: int = 0  # bytes, by its history, Slurm or its program
     peak: int = 0  # bytes, as seen
+    size: int = 0  # bytes, as seen last
+    lingers: bool = False  # its command has ended: what was declared or estimated for it is over
     stays: int = 0  # bytes, as seen, that are in memory also when it is stopped
     working: int = 0  # bytes, as seen, of its working set
     ranks: int = 0  # on this node, as seen
@@ -66,7 +68,8 @@ class _Entry:
     @property
     def need(self) -> int:
         """Beside what stays of it."""
-        return max(0, max(self.declared or self.estimated, self.peak) - self.stays)
+        total = self.size if self.lingers else max(self.declared or self.estimated, self.peak)
+        return max(0, total - self.stays)
 
     def fact(self) -> JobFacts:
         here = self.lease is None
@@ -130,6 +133,11 @@ class Queue:
             entry.user, entry.program, entry.estimated = wish.user, wish.program, self._estimate(wish)
             entry.declared = wish.need
 
+    def linger(self, jid: str) -> None:
+        """The command of a job here has ended, and other processes of it live on: it needs what it has."""
+        if jid in self._own:
+            self._own[jid].lingers = True
+
     def notice(self, jid: str, working: int, ranks: int) -> None:
         """What a running job here gets by with, bytes, and its ranks: for its history, which keeps the most of each."""
         entry = self._own.get(jid)
@@ -156,7 +164,7 @@ class Queue:
         self._room, self._turn_s, self._load = room, turn_s, load
         for jid, size in sizes.items():
             entry = self._own.get(jid) or self._come(jid, at, Wish(jid, ""))
-            entry.peak, entry.stays, entry.lease = max(entry.peak, size), stays.get(jid, 0), None
+            entry.peak, entry.size, entry.stays, entry.lease = max(entry.peak, size), size, stays.get(jid, 0), None
         return self.decide(at)
 
     def decide(self, at: float) -> list[tuple[str, str]]:

@@ -61,6 +61,9 @@ class Fitting:
         here = [job.jid for job in seen]
         self._meet(here, now)
         self._outgrown.intersection_update(here)
+        for job in seen:
+            if job.lingers:
+                self._queue.linger(job.jid)
         self._notice([job for job in seen if not job.stopped])
         steady, kept = time.monotonic(), swap.kept()  # the time of day may jump
         zram = int(kept.zram * sum(job.swapped for job in seen))  # of jobs, and charged to none

@@ -39,6 +39,7 @@ def as_seen(
                 stays=stays,
                 refaults=memory.refaults,
                 movable=memory.movable,
+                lingers=job.lingers,
                 pids=frozenset(job.processes),
             )
         )

@@ -37,6 +37,7 @@ __all__ = ["CTL", "SLURM", "Job", "Jobs", "ending"]
 
 _WORTH = 1 << 20  # bytes that a job left
 _NAMED = 3  # files
+_LINGERS = 2.0  # seconds
 CTL, SLURM = "ctl", "slurm"  # where a job comes from
 
 Tell = Callable[..., None]  # (kind, text, **details): an event for people and for `follow`
@@ -54,6 +55,16 @@ class Job:
     started: float = field(default_factory=time.time)  # Unix time
     processes: set[int] = field(default_factory=set)
     entered: set[int] = field(default_factory=set)  # of these, put there by `ctl run`
+    command_ended: float | None = None  # when the last of those ended, by the steady clock; None: not so
+
+    @property
+    def lingers(self) -> bool:
+        """Whether the job's commands have ended and other processes of it live on: not those on their way out, too."""
+        return self.command_ended is not None and time.monotonic() > self.command_ended + _LINGERS
+
+    def why(self) -> str:
+        """What a lingering job is, in words; else the empty string."""
+        return f"its command has ended, and {len(self.processes)} of its processes live on" if self.lingers else ""
 
 
 class Jobs:
@@ -143,6 +154,7 @@ class Jobs:
         self._put(pid, True)
         job = self._jobs.get(jid) or self._begin(jid, path, user)
         job.entered.add(pid)
+        job.command_ended = None
         self._join(job, pid)
         return job
 
@@ -325,6 +337,8 @@ class Jobs:
         job.processes.discard(pid)
         kind = "task" if pid in job.entered else "process"
         job.entered.discard(pid)
+        if kind == "task" and not job.entered:
+            job.command_ended = time.monotonic()
         details: dict[str, Any] = {"jid": job.jid, "action": "exit", "pid": pid, "status": status}
         self._tell(kind, f"job {job.jid}: process {pid} {ending(status)}", **details)
 

@@ -54,6 +54,8 @@ class Pools:
         self._out_s = self._back_s = 0.0  # how long it took to push out, and to read back, the last job
         self._stopped: set[str] = set()
         self._coming: dict[str, int] = {}  # jobs that went on but are not all back: epochs left for reading back
+        self._since: dict[str, float] = {}  # stopped jobs: since when, by the steady clock
+        self._before_s: dict[str, float] = {}  # seconds that jobs were stopped in all, before they went on last
         self._stuck: dict[str, int] = {}  # bytes that did not go out, though swap had room: pages that a device holds
         self._reading: set[str] = set()  # jobs that the thread reads back now
         self._portion = _PORTIONS[0]
@@ -69,6 +71,11 @@ class Pools:
     def stopped(self, jid: str) -> bool:
         """Whether it is stopped."""
         return jid in self._stopped
+
+    def stopped_s(self, jid: str) -> float:
+        """How long it has been stopped here so far, seconds."""
+        since = self._since.get(jid)
+        return self._before_s.get(jid, 0.0) + (0.0 if since is None else time.monotonic() - since)
 
     def stuck(self, jid: str) -> int:
         """Bytes that stayed in memory when the job was stopped, for a reason that the kernel does not tell."""
@@ -115,6 +122,7 @@ class Pools:
     def stop(self, jid: str) -> None:
         """Freeze a job and push its memory out."""
         self._stopped.add(jid)
+        self._since.setdefault(jid, time.monotonic())
         self._coming.pop(jid, None)
         self._cgroups.set_frozen(jid, True)
         self._cgroups.protect(jid, 0, 0)
@@ -122,6 +130,8 @@ class Pools:
 
     def go_on(self, jid: str, read: bool = True) -> None:
         """Thaw a job and, if `read`, bring its memory back."""
+        self._before_s[jid] = self.stopped_s(jid)
+        self._since.pop(jid, None)
         self._stopped.discard(jid)
         self._cgroups.set_frozen(jid, False)
         if read:
@@ -149,7 +159,8 @@ class Pools:
 
     def forget(self, jid: str) -> None:
         """The job has ended."""
-        self._stuck.pop(jid, None)
+        for noted in (self._stuck, self._since, self._before_s):
+            noted.pop(jid, None)
         self._stopped.discard(jid)
         self._coming.pop(jid, None)
 

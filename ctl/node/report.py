@@ -244,7 +244,8 @@ class Report:
                     # a stop by slots ends in a moment, and is no state of a job
                     "frozen": usage["frozen"] and (agent.contract.pools.stopped(job.jid) or not stopped_by_slot),
                     "state": state,
-                    "why": why,
+                    "why": "; ".join(filter(None, (why, job.why()))),
+                    "stopped_s": agent.contract.pools.stopped_s(job.jid),
                     "user": job.user,
                     "from": job.origin,
                     "since": job.started,

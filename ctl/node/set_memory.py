@@ -59,6 +59,7 @@ class Job:
     stays: int = 0  # in memory while it is stopped: its pages cannot go, or swap has no room or is in memory itself
     refaults: int = 0  # pages that came back from swap since it began
     movable: int = 0  # of the resident memory: swap could take it
+    lingers: bool = False  # its command has ended
     pids: frozenset[int] = frozenset()  # of its processes
 
     @property

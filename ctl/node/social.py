@@ -35,6 +35,7 @@ from ctl.node.fitting import Fitting
 from ctl.node.job_memory import as_seen
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser, Signs
+from ctl.node.notices import Notices
 from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, speed_weight, stretch
 from ctl.node.steps import Steps
@@ -76,7 +77,7 @@ class SocialContract:
         self.epoch: set_memory.Epoch | None = None  # the last epoch that Set_Memory saw
         self.pools = Pools(cgroups)
         self.fitting = Fitting(queue, cgroups, self.pools)
-        self.endings = Endings(cgroups, tell)
+        self.endings, self.notices = Endings(cgroups, tell), Notices(cgroups, tell)
         self.urgency = Urgency(tell)
         self.slots, self.steps = Slots(cgroups, self.urgency, tell), Steps(self.urgency, tell)
         self.peers: Peers | None = None
@@ -92,7 +93,6 @@ class SocialContract:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joining = asyncio.Lock()
         self._placed: list[int] = []  # jobs in the order that the kernel has: cgroup ids
-        self._held: set[str] = set()  # jobs of which _tell_held() has told
         self._fit_due = 0.0  # when fit looks next; jobs that begin or end, and pressure, do not wait for it
         self._lifted = False
 
@@ -219,7 +219,7 @@ class SocialContract:
             self.peers.release(job.jid)
         self._keep_time()
         self._told.pop(job.jid, None)
-        self._held.discard(job.jid)
+        self.notices.forget(job.jid)
         self.pools.forget(job.jid)
         self.endings.forget(job.jid)
         self._slow(job, False)
@@ -378,6 +378,7 @@ class SocialContract:
             self._set_memory(now)
         if now >= self._fit_due:
             self.fit()
+        self.notices.lingering(self._jobs())
 
     def fit(self) -> None:
         """Policy `fit`: look at the memory, decide which jobs run, and carry it out."""
@@ -399,9 +400,8 @@ class SocialContract:
             self.peers.facts(self.fitting.facts())
         if changed:
             self._want_stopped()
-        for jid, why in self.fitting.outgrown():
-            self.tell("queue", f"job {jid} runs in too little memory: {why}", jid=jid, action="outgrown", why=why)
-        self._tell_held()
+        self.notices.outgrown(self.fitting.outgrown())
+        self.notices.held(self.fitting.held)
         cgids = {job.jid: job.cgid for job in self._jobs()}
         if (placed := [cgids[jid] for jid in self.fitting.order() if jid in cgids]) != self._placed:
             self._placed = placed
@@ -409,13 +409,6 @@ class SocialContract:
         left = self.fitting.turn_left()
         if left is not None:
             self._later("turn", left, self._fit_again)
-
-    def _tell_held(self) -> None:
-        """Tell of each job once that it runs and waits for memory, however often it does."""
-        for jid in self.fitting.held.keys() - self._held:
-            why = self.fitting.held[jid]
-            self.tell("queue", f"job {jid} runs and {why}", jid=jid, action="held", why=why)
-        self._held |= self.fitting.held.keys()
 
     def _set_memory(self, now: float) -> None:
         before = self.memory.stops

@@ -17,7 +17,7 @@ from ctl.kernel.cgroups import PARENT, JobCgroups
 from ctl.kernel.sysinfo import memory
 from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl, following
-from tests.kselftest.node import room, spawned
+from tests.kselftest.node import ENDLESS, room, spawned
 
 _ROOM: Final = 240 << 20  # bytes
 _FILE: Final = Path("/dev/shm/kselftest-job")
@@ -193,5 +193,17 @@ def empty_mappings() -> None:
         ktap.note(f"{swapped / _MB:.0f} MiB back {time.monotonic() - began:.1f} s after the other's end was asked for")
 
 
+def its_command_has_ended() -> None:
+    """A job that goes on after its command needs what it has, and people are told."""
+    with agent(*_SETTINGS, policy="fit"), following("status", "--follow") as heard:
+        ctl("run", "--job", "a", "--memory", "100M", "--", "sh", "-c", f"sleep {ENDLESS} & sleep 1")
+        ktap.expect(_needs("a", 100 * _MB), True, "it needs what was declared, at first")
+        heard.hears({"kind": "job", "jid": "a", "action": "lingers"})
+        ktap.until(lambda: not _needs("a", 50 * _MB), "it needs what it has", 10, _queue)
+        told = "its command has ended, and 1 of its processes live on"
+        assert told in ctl("jobs"), ctl("jobs")
+        ctl("cancel", "--now", "a")
+
+
 if __name__ == "__main__":
-    ktap.run(shared_memory, no_swap, compressed, empty_mappings)
+    ktap.run(shared_memory, no_swap, compressed, empty_mappings, its_command_has_ended)

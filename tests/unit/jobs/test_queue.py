@@ -330,3 +330,26 @@ def test_who_asked_before_the_clock_was_set_back_is_forgotten_as_soon_as_ever() 
     queue.decide(10)
     queue.decide(10 + LEASE + 1)
     assert states(queue) == {}
+
+
+def test_a_job_whose_command_has_ended_needs_what_it_has() -> None:
+    queue = Queue()
+    queue.meet(Wish("a", "", need=50 * MB), 0)
+    assert stopped(queue, 0, 60, a=20) == []
+    assert ask(queue, "b", "u", 1, need=30 * MB) == "needs 30 MiB, 10 are free; after a"
+    queue.linger("a")
+    assert stopped(queue, 2, 60, a=5) == []
+    assert ask(queue, "b", "u", 2, need=30 * MB, again=True) == ""
+    queue.linger("nobody")
+
+
+def test_what_stays_of_a_job_is_in_its_need_and_in_the_room_for_people() -> None:
+    """The room that the rule has is beside what stays: a job of 50 of which 10 stay costs 40 of it more."""
+    queue = Queue()
+    sizes = {"a": 50 * MB, "b": 30 * MB}
+    assert [jid for jid, _ in queue.look(0, sizes, 45 * MB, stays={"a": 10 * MB, "b": 5 * MB})] == ["b"]
+    assert queue.why("b") == "needs 25 MiB, 5 are free; after a"
+    found = queue.rows(0)
+    assert (found["room"], found["rooms"]) == (60 * MB, {"here": 60 * MB})
+    assert [(row["need"], row["stays"]) for row in found["jobs"]] == [(50 * MB, 10 * MB), (30 * MB, 5 * MB)]
+    assert queue.look(1, sizes, 40 * MB, stays={"a": 10 * MB, "b": 30 * MB}) == [], "its stop frees nothing"
