@@ -109,9 +109,9 @@ def place(count: int, need: int, by: str, as_json: bool) -> None:
 def jobs(as_json: bool) -> None:
     """List the jobs, with CPU, memory and overtakes.
 
-    CPU is the number of CPUs in use now. Overtakes are counted since the job began. given: its tasks passed a task.
-    suffered: its tasks were passed. from: ctl (`ctl run`) or slurm (a job of Slurm with this id). state: free, slowed
-    (a local user here or on another of its nodes) or stopped, with the reason.
+    CPU: CPUs in use now. faults: major page faults. overtook, overtaken: how often its tasks passed a task of a ready
+    queue, and were passed, since it began. begun by: ctl (`ctl run`) or slurm (a job of Slurm with this id). state:
+    free, slowed (a local user here or on another of its nodes) or stopped, with the reason.
 
     \b
     Example:
@@ -123,7 +123,7 @@ def jobs(as_json: bool) -> None:
         found: list[dict[str, Any]] = agent.call("jobs")
     columns = (
         *("job", "tasks", "CPU", "CPU time s", "memory MiB", "swap MiB", "faults", "faults/s"),
-        *("given", "suffered", "from", "state"),
+        *("overtook", "overtaken", "begun by", "state"),
     )
 
     def people() -> None:
@@ -144,7 +144,7 @@ def jobs(as_json: bool) -> None:
             )
             for job in found
         ]
-        narrow = ("from", "faults", "given", "suffered", "swap MiB", "faults/s")
+        narrow = ("begun by", "faults", "overtook", "overtaken", "swap MiB", "faults/s")
         start = "no jobs: start a job with `ctl run -- CMD`"
         table(columns, rows, right=columns[1:-2], empty=start, give_way=narrow)
         for job in found:
@@ -206,9 +206,12 @@ def _turn(left_s: float | None) -> str:
 def tasks(jid: str | None, as_json: bool) -> None:
     """List tasks of jobs, and running or queued local tasks.
 
-    de: overtakes suffered; mes: P·mes + (1-P)·COM; com, rec: messages now queued, received; flt: major faults of the
-    last second, or with flt=probability the per mille of its pages on swap; swap-in and thrashing: how long the task
-    has waited for pages so far, by taskstats. de and mes are shown for tasks that run or are queued.
+    state: running, queued (in the ready queue of a CPU) or waiting. CPU, place: that CPU, and where in its queue; 0
+    runs. overtaken: how often, since it came into the queue (the papers' de). messages: of it in sockets now, received
+    and sent (COM); received: of these those received (rec); mean messages: P·mes + (1-P)·COM (mes). faults: major
+    faults of the last second, or with flt=probability the per mille of its pages on swap (FLT). swap-in and thrashing:
+    how long the task has waited for pages so far, by taskstats. overtaken and mean messages are shown for tasks that
+    run or are queued. --json has the papers' names.
 
     \b
     Examples:
@@ -224,8 +227,8 @@ def tasks(jid: str | None, as_json: bool) -> None:
         if not found:
             raise CoschedError(f"there is no job {jid!r} with tasks: `ctl jobs` lists the jobs", 2)
     columns = (
-        *("tid", "command", "job", "state", "CPU", "place", "de", "mes", "com", "rec", "flt"),
-        *("swap-in ms", "thrashing ms"),
+        *("tid", "command", "job", "state", "CPU", "place", "overtaken", "mean messages"),
+        *("messages", "received", "faults", "swap-in ms", "thrashing ms"),
     )
 
     def people() -> None:
@@ -247,7 +250,7 @@ def tasks(jid: str | None, as_json: bool) -> None:
             )
             for task in found
         ]
-        narrow = ("thrashing ms", "swap-in ms", "rec", "com", "place")
+        narrow = ("thrashing ms", "swap-in ms", "received", "messages", "place")
         table(columns, rows, right=("tid", *columns[4:]), empty="no tasks", give_way=narrow)
 
     emit(found, as_json, people)

@@ -233,6 +233,9 @@ def top(interval: float | None, count: int | None, once: bool, page: str, as_jso
     waits; nodes, the cluster. Keys 1, 2, 3 and tab turn pages, p stops the picture and q ends. Without a terminal,
     prints one frame as text, or --count frames.
 
+    In the ready queues de, mes, COM, rec and FLT are the papers' names of what `ctl tasks` lists as overtaken, mean
+    messages, messages, received and faults.
+
     \b
     Examples:
       ctl top

@@ -141,6 +141,22 @@ def test_a_job_name_makes_a_jid_of_its_own(ctl: Ctl) -> None:
     assert all(re.fullmatch(r"job my_sim-\d+", one) for one in said) and said[0] != said[1]
 
 
+def test_every_head_of_a_table_is_in_the_help_of_its_command(ctl: Ctl, tmp_path: Path) -> None:
+    """In words that the table of `ctl top` has, too; --json has the papers'."""
+    view = json.loads((ROOT / "tests/unit/monitor/recorded.json").read_text())
+    task = dict.fromkeys(("cpu", "position", "de", "mes", "com", "rec", "flt", "swapin_ms", "thrashing_ms"))
+    (tmp_path / "run").mkdir()
+    answers = {"jobs": view["jobs"], "tasks": [{"tid": 1, "comm": "sim", "jid": "a", "state": "runs", **task}]}
+    with Agent(tmp_path / "run" / "agent.sock", answers):
+        heads = {command: re.split("  +", ctl(command).stdout.splitlines()[0].strip()) for command in answers}
+    plain = {"job", "tasks", "CPU time s", "memory MiB", "swap MiB", "faults/s", "tid", "command", "swap-in ms",
+             "thrashing ms"}  # fmt: skip
+    for command, names in heads.items():
+        told = " ".join(ctl(command, "--help").stdout.split())
+        assert [name for name in names if name not in plain and not re.search(rf"\b{name}\b[:,]", told)] == [], command
+    assert not {"given", "suffered", "from", "de", "mes", "com", "rec", "flt"} & {*heads["jobs"], *heads["tasks"]}
+
+
 def test_the_version_is_the_packages(ctl: Ctl) -> None:
     assert ctl("--version").stdout == f"cosched {deb.VERSION}\n"
 

@@ -52,7 +52,7 @@ def test_jobs(tmp_path: Path, agent: Agent) -> None:
     assert all(f"job {job['jid']} is {job['state']}: {job['why']}" in text for job in jobs if job["why"])
     assert any(job["why"] for job in jobs)
     wide = _printed(tmp_path, "jobs", 140)
-    assert not any("too narrow" in text for text in wide) and "suffered" in "\n".join(wide)
+    assert not any("too narrow" in text for text in wide) and "overtaken" in "\n".join(wide)
 
 
 def test_queue(tmp_path: Path, agent: Agent) -> None:
