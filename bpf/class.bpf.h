@@ -14,6 +14,7 @@
 #ifndef CLASS_BPF_H
 #define CLASS_BPF_H
 
+#include "joins.bpf.h"
 #include "running.bpf.h"
 
 #define EPERM	1
@@ -27,6 +28,24 @@ static __always_inline bool asks_for_affinity(struct task_struct *asker)
 	u64 call = BPF_CORE_READ(regs, orig_ax);
 
 	return call == NR_AFFINITY || call == NR_AFFINITY_32;
+}
+
+#define NR_SETSCHEDULER	144
+#define NR_SETATTR	314
+#define POLICY_AT	4	/* bytes of struct sched_attr before sched_policy */
+
+/* The class that the system call asks for. */
+static __always_inline u32 asked_class(struct task_struct *asker)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(asker);
+	u64 call = BPF_CORE_READ(regs, orig_ax), second = BPF_CORE_READ(regs, si);
+	u32 class = CLASS_UNKNOWN;
+
+	if (call == NR_SETSCHEDULER)
+		class = second & 0xff;
+	else if (call == NR_SETATTR)
+		bpf_probe_read_user(&class, sizeof(class), (void *)(second + POLICY_AT));
+	return class & 0xff;
 }
 
 #define SERVICE_MARGIN	(20 * 1000ULL)	/* ns behind the end, so that the kernel finds the runtime used up */
@@ -112,6 +131,10 @@ int BPF_PROG(on_setscheduler, struct task_struct *p, int refused)
 	if (!(u32)bpf_get_current_uid_gid() && !(actx && actx->job))
 		return 0;
 	stats_of(bpf_get_smp_processor_id(), knobs_now()->rule)[STAT_CLASS_REFUSED]++;
+	if (!tctx->refused) {
+		tctx->refused = 1;
+		announce_refusal(asker, tctx->job, asked_class(asker));
+	}
 	return -EPERM;
 }
 

@@ -301,11 +301,17 @@ struct job_stat {
 	unsigned long long	overtakes_suffered;
 };
 
-/* A process was moved into a job of Slurm, or under contract=class into or out of any job: ring buffer "joins". */
+#define CLASS_UNKNOWN	0xfe	/* asked for by a system call that the kernel side does not know */
+
+/*
+ * A process was moved into a job of Slurm, or under contract=class into or out of any job; or, with @asked, a task of a
+ * job was refused another scheduling class. Ring buffer "joins".
+ */
 struct join {
 	unsigned long long	job;		/* cgroup id of the job */
 	unsigned int		pid;
-	unsigned int		pad;
+	unsigned int		asked;		/* 0, or 1 + the class (linux/sched.h), or 1 + CLASS_UNKNOWN */
+	char			comm[COMM_LEN];	/* with @asked: the program that asked */
 };
 
 /* Why the scheduler ended, filled by ops.exit. */

@@ -15,6 +15,22 @@ struct {
 	__uint(max_entries, 64 << 10);
 } joins SEC(".maps");
 
+/* Tell the agent that a task of a job asked for a scheduling class and was refused. */
+static __always_inline void announce_refusal(struct task_struct *asker, u64 job, u32 class)
+{
+	struct join *join = bpf_ringbuf_reserve(&joins, sizeof(*join), 0);
+
+	if (!join) {
+		stats_of(bpf_get_smp_processor_id(), knobs_now()->rule)[STAT_JOIN_LOST]++;
+		return;
+	}
+	join->job = job;
+	join->pid = asker->tgid;
+	join->asked = 1 + class;
+	__builtin_memcpy(join->comm, asker->comm, COMM_LEN);
+	bpf_ringbuf_submit(join, 0);
+}
+
 /* Tell the agent that this process has been moved into a job, within it, or (job 0) out of it. */
 static __always_inline void announce_join(struct task_struct *p, u64 job)
 {
@@ -29,7 +45,7 @@ static __always_inline void announce_join(struct task_struct *p, u64 job)
 	}
 	join->job = job;
 	join->pid = p->pid;
-	join->pad = 0;
+	join->asked = 0;
 	bpf_ringbuf_submit(join, 0);
 }
 

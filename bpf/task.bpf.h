@@ -23,6 +23,7 @@ struct task_ctx {
 	u8	woke;		/* to a place in order, on its way through quiet mode's queue: see end_quiet() */
 	u8	waiting;	/* polls for a message that does not come */
 	u8	yields;		/* in this turn, that were not believed */
+	u8	refused;	/* another scheduling class, and the agent was told once */
 	u32	moved;		/* its obs.moved at its last poll */
 	u64	yielded;	/* its CPU time when it yielded last */
 	u64	gave_up;	/* its CPU time when it last gave up its quantum */

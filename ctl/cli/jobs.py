@@ -151,6 +151,8 @@ def jobs(as_json: bool) -> None:
             if job["why"]:
                 times = f"; stopped for {job['stopped_s']:.0f} s so far" if job["stopped_s"] >= 1 else ""
                 click.echo(f"job {job['jid']} is {job['state']}: {job['why']}{times}")
+            if job.get("refused"):
+                click.echo(f"job {job['jid']}: {job['refused']}")
 
     emit(found, as_json, people)
 

@@ -31,6 +31,7 @@ from ctl.kernel.shared_files import left_by
 from ctl.node.authority import user_name
 
 if TYPE_CHECKING:
+    from ctl.kernel.joins import Refusal
     from ctl.kernel.netlink import ProcessEvent
 
 __all__ = ["CTL", "SLURM", "Job", "Jobs", "ending"]
@@ -56,6 +57,7 @@ class Job:
     processes: set[int] = field(default_factory=set)
     entered: set[int] = field(default_factory=set)  # of these, put there by `ctl run`
     command_ended: float | None = None  # when the last of those ended, by the steady clock; None: not so
+    refused: str = ""  # the last scheduling class that it was refused, in a sentence
 
     @property
     def lingers(self) -> bool:
@@ -208,6 +210,17 @@ class Jobs:
         if path not in self._refused:
             self._refused[path] = until
             self._tell("job", f"Slurm's job in {path} is not taken up: {why}", action="refused")
+
+    def refused(self, refusal: Refusal) -> None:
+        """Report that the kernel side has refused a job's task another scheduling class."""
+        job = next((job for job in self._jobs.values() if job.cgid == refusal.cgid), None)
+        if job is not None:
+            job.refused = (
+                f"{refusal.program} (process {refusal.pid}) asked for {refusal.asked} and was refused: under "
+                "contract=class a job's tasks stay SCHED_EXT, contract=queue leaves them their class"
+            )
+            details = {"jid": job.jid, "action": "class_refused", "pid": refusal.pid, "class": refusal.asked}
+            self._tell("job", f"job {job.jid}: {job.refused}", **details, program=refusal.program)
 
     def changed(self, descriptor: int) -> bool:
         """A cgroup.events fired: remove the job if it is empty. False if the descriptor is not one of ours."""

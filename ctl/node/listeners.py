@@ -106,6 +106,8 @@ class Listeners:
         """Slurm has moved processes into its jobs: stop the processes whose job is stopped."""
         for pid in self._joins.read():
             self._jobs.joined(pid)
+        for refusal in self._joins.refusals():
+            self._jobs.refused(refusal)
         lost, self._joins_lost = self._joins_lost, self._scheduler.stats()["joins_lost"]
         if lost != self._joins_lost:
             self._jobs.look_for_slurm()

@@ -249,6 +249,7 @@ class Report:
                     "user": job.user,
                     "from": job.origin,
                     "since": job.started,
+                    "refused": job.refused,
                 }
             )
         return found

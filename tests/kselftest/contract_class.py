@@ -22,13 +22,14 @@ from tests.kselftest.node import spawned
 _SECONDS = ktap.at_length(5.0, 2.0)
 _CLASS = ("contract=class",)
 _LEAVE = """
-import os
+import os, time
 os.sched_setaffinity(0, {0})
 try:
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    print("left")
+    print("left", flush=True)
 except PermissionError:
-    print("refused")
+    print("refused", flush=True)
+time.sleep(1000)
 """
 
 
@@ -150,9 +151,12 @@ def local_limits_hold() -> None:
 def nobody_leaves_the_class() -> None:
     """A task of a job may choose its CPUs, and not its class; root outside may."""
     with agent(*_CLASS), spawned("ctl", "run", "--job", "n", "--", "sleep", "1000"):
-        said = ctl("run", "--job", "n2", "--", "python3", "-c", _LEAVE)
-        ktap.expect(said.strip(), "refused", "a task of a job that asks for another class")
-        ktap.expect(asked("status")["counters"]["class_refused"], 1, "refusals counted")
+        with spawned("ctl", "run", "--job", "n2", "--", "python3", "-c", _LEAVE) as asker:
+            assert asker.stdout is not None
+            ktap.expect(asker.stdout.readline().strip(), "refused", "a task of a job that asks for another class")
+            ktap.expect(asked("status")["counters"]["class_refused"], 1, "refusals counted")
+            words = "python3", f"process {asker.pid}", "SCHED_OTHER", "contract=queue"
+            ktap.until(lambda: all(word in ctl("jobs") for word in words), "`ctl jobs` says who, what and why")
         procs = PARENT / "n" / "cgroup.procs"
         ktap.until(lambda: _comms(procs) == ["sleep"], "job n")
         pid = int(procs.read_text())
