@@ -151,7 +151,7 @@ def compressed() -> None:
     device = _zram(512 << 20)
     try:
         with _swap(device), room(_ROOM) as available, agent(*_SETTINGS, policy="fit"):
-            for kind, state in (("four", "stopped"), ("random", "runs")):
+            for kind, state in ktap.cases((("four", "stopped"), ("random", "runs"))):
                 with ExitStack() as stack:
                     for jid in ("a", "b"):
                         stack.enter_context(spawned(*_anonymous(jid, available * 6 // 10, kind)))
