@@ -207,8 +207,8 @@ class JobQueue(Protocol):
     def meet(self, wish: Wish, at: float) -> None:
         """A job has begun here without asking this agent, as those of Slurm do: what is known of it."""
 
-    def linger(self, jid: str) -> None:
-        """The command of a job here has ended, and other processes of it live on: it needs what it has."""
+    def linger(self, jid: str, lingers: bool) -> None:
+        """Whether the command of a job here has ended and other processes of it live on: then it needs what it has."""
 
     def notice(self, jid: str, working: int, ranks: int) -> None:
         """What a running job here gets by with, bytes, and its ranks, each at most so far: for its history."""

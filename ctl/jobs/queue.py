@@ -133,10 +133,10 @@ class Queue:
             entry.user, entry.program, entry.estimated = wish.user, wish.program, self._estimate(wish)
             entry.declared = wish.need
 
-    def linger(self, jid: str) -> None:
-        """The command of a job here has ended, and other processes of it live on: it needs what it has."""
+    def linger(self, jid: str, lingers: bool) -> None:
+        """Whether the command of a job here has ended and other processes of it live on: then it needs what it has."""
         if jid in self._own:
-            self._own[jid].lingers = True
+            self._own[jid].lingers = lingers
 
     def notice(self, jid: str, working: int, ranks: int) -> None:
         """What a running job here gets by with, bytes, and its ranks: for its history, which keeps the most of each."""

@@ -35,8 +35,9 @@ def left_by(uid: int, since: float) -> list[File]:
 
 def _on_tmpfs(uid: int, since: float) -> Iterator[File]:
     looked = 0
-    for root in {line.split()[4]: None for line in read("/proc/self/mountinfo").splitlines() if " - tmpfs " in line}:
-        device = os.stat(root).st_dev if os.path.isdir(root) else None
+    mounts = [line.split() for line in read("/proc/self/mountinfo").splitlines() if " - tmpfs " in line]
+    for root in {words[2]: words[4] for words in reversed(mounts)}.values():  # each once, however often it is mounted
+        device = _device(root)
         for directory, below, names in os.walk(root):
             below[:] = [name for name in below if _device(f"{directory}/{name}") == device]
             for name in names:

@@ -33,7 +33,7 @@ def free(cgroup: Path, root: Path) -> int:
     """Bytes of a cgroup that swap can still take: by its devices, and by memory.swap.max of the cgroup and those above
     it, up to `root`. Raises OSError if there is no such cgroup."""
     least = memory("SwapFree")[0]
-    while cgroup != root:
+    while cgroup != root and least:  # a kernel without swap has no such files
         most = read(f"{cgroup}/memory.swap.max").strip()
         if most != "max":
             least = min(least, max(0, int(most) - int(read(f"{cgroup}/memory.swap.current"))))
@@ -44,15 +44,15 @@ def free(cgroup: Path, root: Path) -> int:
 def kept() -> Kept:
     """What swap keeps in memory now, of each byte; with little in swap, a guess for the next page."""
     areas = _areas()
-    used = sum(area.used for area in areas)
-    zrams = [area for area in areas if _zram(area.path) is not None]
+    if not areas:
+        return Kept()
+    used, zswap = sum(area.used for area in areas), _zswap_is_on()
     if used >= _ENOUGH:
-        zswapped = memory("Zswap")[0] if _zswap_is_on() else 0
-        return Kept(sum(_zram(area.path) or 0 for area in zrams) / used, zswapped / used)
-    if _zswap_is_on() and areas:
+        return Kept(sum(_zram(area.path) or 0 for area in areas) / used, memory("Zswap")[0] / used if zswap else 0.0)
+    if zswap:
         return Kept(zswap=_GUESS)
-    first = max(areas, key=lambda area: area.priority, default=None)
-    return Kept(zram=_GUESS if first in zrams else 0.0)
+    first = max(areas, key=lambda area: area.priority)
+    return Kept(zram=0.0 if _zram(first.path) is None else _GUESS)
 
 
 def _zram(path: str) -> int | None:

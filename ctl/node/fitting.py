@@ -62,8 +62,7 @@ class Fitting:
         self._meet(here, now)
         self._outgrown.intersection_update(here)
         for job in seen:
-            if job.lingers:
-                self._queue.linger(job.jid)
+            self._queue.linger(job.jid, job.lingers)
         self._notice([job for job in seen if not job.stopped])
         steady, kept = time.monotonic(), swap.kept()  # the time of day may jump
         zram = int(kept.zram * sum(job.swapped for job in seen))  # of jobs, and charged to none
@@ -194,7 +193,7 @@ class Fitting:
         rows = self._queue.rows(time.time()) | {"left_behind": self.left_behind}
         for job in rows["jobs"]:
             if job["jid"] in self.held:
-                job |= {"state": "held", "why": self.held[job["jid"]]}
+                job |= {"state": "held", "why": "; ".join(filter(None, (self.held[job["jid"]], job["why"])))}
         return rows
 
     def history(self) -> list[dict[str, Any]]:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 
+from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node.jobs import Job
 
@@ -35,7 +37,8 @@ class Notices:
         for job in jobs:
             if job.lingers and job.jid not in self._lingering:
                 self._lingering.add(job.jid)
-                self._cgroups.declare(job.jid, 0)
+                with contextlib.suppress(CoschedError, OSError):  # it has just ended
+                    self._cgroups.declare(job.jid, 0)
                 text = f"job {job.jid} goes on: {job.why()}; `ctl cancel {job.jid}` ends them"
                 self._tell("job", text, jid=job.jid, action="lingers")
 

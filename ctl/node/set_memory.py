@@ -7,7 +7,8 @@ come back from swap:
     Mem_Paral < M_Paral     the jobs are within their share: the kernel takes pages from local tasks (memory.min)
     else                    the kernel takes pages from the jobs; and with a local user present, the running job with
                             the largest resident memory is stopped, one an epoch (B-CCS-6: never a local task), of
-                            those whose stop frees more than a little
+                            those whose stop frees more than a little (ours: Alg. 3 stops the largest, as all memory
+                            could go to swap then)
 
 Stopped jobs are kept in order (B-CCS-9). At the end of an epoch they go on (B-CCS-8):
 

@@ -173,7 +173,7 @@ def _settles(state: str, kind: str, available: int) -> None:
     ktap.note(f"{kind}: {now}; {used / _MB:.0f} MiB for what is in swap, {memory('SwapTotal', 'SwapFree')}")
     if state == "stopped":
         ktap.expect(now["state"], state, kind)
-        assert now["stays"] < available // 3, now
+        assert 8 * _MB <= now["stays"] < available // 3, now
     else:
         ktap.expect(now["state"] in ("runs", "held"), True, f"{kind}: no stop that frees nothing")
 

@@ -337,10 +337,13 @@ def test_a_job_whose_command_has_ended_needs_what_it_has() -> None:
     queue.meet(Wish("a", "", need=50 * MB), 0)
     assert stopped(queue, 0, 60, a=20) == []
     assert ask(queue, "b", "u", 1, need=30 * MB) == "needs 30 MiB, 10 are free; after a"
-    queue.linger("a")
+    queue.linger("a", True)
     assert stopped(queue, 2, 60, a=5) == []
     assert ask(queue, "b", "u", 2, need=30 * MB, again=True) == ""
-    queue.linger("nobody")
+    queue.linger("nobody", True)
+    queue.linger("a", False)
+    assert stopped(queue, 3, 60, a=5) == []
+    assert next(row["need"] for row in queue.rows(3)["jobs"]) == 50 * MB, "another command has joined it"
 
 
 def test_what_stays_of_a_job_is_in_its_need_and_in_the_room_for_people() -> None:

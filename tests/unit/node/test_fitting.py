@@ -92,6 +92,8 @@ def test_a_job_whose_stop_frees_little_is_not_stopped_and_keeps_others_out(monke
     assert not fit.stops
     assert [(row["need"], row["stays"]) for row in fit.report()["jobs"]] == [(420 * MB, 420 * MB)] * 2
     assert "needs 400 MiB" in queue.ask(Wish("c", "u", need=400 * MB), time.time())
+    fit.look([Job(jid, 840 * MB, 0, 0.0, stays=740 * MB) for jid in "ab"], 0.0, 0.0, 1.0)
+    assert not fit.stops, "seven eighths stay"
     movable = [Job(jid, 800 * MB, 0, 0.0, stays=8 * MB) for jid in "ab"]
     fit.look(movable, 0.0, 0.0, 1.0)
     assert [jid for jid, _ in fit.stops] == ["b"], "with swap it is stopped"

@@ -60,6 +60,13 @@ def test_nobody_is_stopped(epoch: Epoch) -> None:
     assert jids(then(State(), epoch, 5)) == []
 
 
+def test_one_whose_stop_frees_little_is_not_chosen() -> None:
+    """Without swap it would stand still and keep its memory."""
+    stuck = replace(LARGE, stays=80 * MIB)
+    assert jids(then(State(), replace(THRASHING, jobs=(SMALL, stuck)))) == ["small"]
+    assert jids(then(State(), replace(THRASHING, jobs=(stuck,)), 5)) == []
+
+
 def test_one_an_epoch_until_they_are_within_their_share() -> None:
     epoch = replace(THRASHING, jobs=(SMALL, LARGE, Job("other", 50 * MIB, 0, 3.0)))
     assert [jids(then(State(), epoch, n)) for n in (1, 2, 3)] == [["large"], ["large", "other"], ["large", "other"]]
