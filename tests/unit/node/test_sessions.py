@@ -157,7 +157,10 @@ def test_the_terminal_of_an_ssh_session_is_its_shell_s(tmp_path: Path) -> None:
     process(tmp_path, 21, 0, "22 ")
     process(tmp_path, 22, 0, "23 ")
     process(tmp_path, 23, 136 << 8 | 8)
-    assert [terminal_of(MPI._replace(leader=leader), tmp_path) for leader in (10, 20, 30, 0)] == ["pts/7", "", "", ""]
+    process(tmp_path, 40, 0, "41 ")
+    process(tmp_path, 41, 4 << 8 | 65)  # a serial line
+    found = [terminal_of(MPI._replace(leader=leader), tmp_path) for leader in (10, 20, 30, 40, 0)]
+    assert found == ["pts/7", "", "", "", ""]
     assert terminal_of(SSH, tmp_path) == "pts/0"
 
 
