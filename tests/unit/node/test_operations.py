@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from unittest.mock import Mock
+
 import pytest
 
 from ctl.errors import CoschedError
-from ctl.node.operations import _ending, _program, _ranks
+from ctl.node.authority import Peer
+from ctl.node.operations import Operations, _ending, _program, _ranks
 
 
 @pytest.mark.parametrize("ranks", [-1, True, "2", 2.0, None, 1 << 40])
@@ -42,3 +47,22 @@ def test_a_key_can_be_kept_and_printed(key: object) -> None:
         _program({"program": key})
     assert refused.value.status == 2
     assert _program({}) == "" and _program({"program": "/usr/bin/make /home/eve small"}).endswith("small")
+
+
+def test_a_user_forgets_runs_of_their_own_and_root_those_of_all() -> None:
+    agent = Mock()
+    forget = agent.contract.fitting.forget
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        peer = Peer(ours)
+        try:
+            for uid, user in ((0, None), (4711, "4711")):
+                peer.uid, forget.return_value = uid, 2
+                done = Operations(agent)._forget(peer, {"program": "/bin/cat"})
+                assert asyncio.run(done) == {"program": "/bin/cat", "runs": 2}
+                forget.assert_called_with("/bin/cat", user)
+            forget.return_value = 0
+            with pytest.raises(CoschedError, match="no run of '/bin/cat' of user 4711 is known"):
+                asyncio.run(Operations(agent)._forget(peer, {"program": "/bin/cat"}))
+        finally:
+            peer.close()
