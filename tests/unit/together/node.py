@@ -49,6 +49,7 @@ class Held:
     size: int
     declared: int = 0
     frozen: bool = False
+    out: int = 0  # bytes pushed out since it was frozen
     changes: int = 0  # of `frozen`
 
 
@@ -88,6 +89,9 @@ class Kernel(JobCgroups):
             raise CoschedError(f"there is no job {jid!r}")
         return Memory(self.held[jid].size, 0, 0, movable=self.held[jid].size)
 
+    def current(self, jid: str) -> int:
+        return self.held[jid].size - self.held[jid].out if jid in self.held else 0
+
     def swap_free(self, jid: str) -> int:
         return TOTAL
 
@@ -122,7 +126,7 @@ class Kernel(JobCgroups):
     def set_frozen(self, jid: str, frozen: bool) -> None:
         held = self.held.get(jid)
         if held is not None and held.frozen != frozen:
-            held.frozen = frozen
+            held.frozen, held.out = frozen, 0
             held.changes += 1
 
     def await_frozen(self, jid: str, timeout_s: float) -> bool:
@@ -132,6 +136,8 @@ class Kernel(JobCgroups):
         process = current.get()
         assert process is not None
         process.spent += size / _DISK
+        if jid in self.held:
+            self.held[jid].out += size
         return size / _DISK
 
 
