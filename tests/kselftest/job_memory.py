@@ -206,4 +206,4 @@ def its_command_has_ended() -> None:
 
 
 if __name__ == "__main__":
-    ktap.run(shared_memory, no_swap, compressed, empty_mappings, its_command_has_ended)
+    ktap.run(shared_memory, no_swap, compressed, its_command_has_ended, *ktap.cases((empty_mappings,), 0))
