@@ -32,6 +32,7 @@ __all__ = [
     "TIME_SLICE",
     "Settings",
     "cancel",
+    "field",
     "installed",
     "resume",
     "running",
@@ -256,8 +257,13 @@ def sbatch(script: str, *options: str) -> str:
 
 def state(job: str) -> str:
     """The state of a job in Slurm's words: PENDING, RUNNING, SUSPENDED, COMPLETED…"""
+    return field(job, "JobState")
+
+
+def field(job: str, name: str) -> str:
+    """A field of a job, as `scontrol show job` prints it."""
     words = _run("scontrol", "-o", "show", "job", job).split()
-    return next(word.removeprefix("JobState=") for word in words if word.startswith("JobState="))
+    return next(word.removeprefix(f"{name}=") for word in words if word.startswith(f"{name}="))
 
 
 def wait(job: str, wanted: str) -> None:

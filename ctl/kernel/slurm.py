@@ -28,6 +28,7 @@ from ctl.errors import CoschedError
 
 __all__ = [
     "SlurmJob",
+    "begins_here",
     "check",
     "find_jobs",
     "is_stepd",
@@ -138,6 +139,11 @@ def processes(job: Path) -> list[int]:
         with contextlib.suppress(OSError):  # it has just ended
             found += map(int, (path / "cgroup.procs").read_text().split())
     return found
+
+
+def begins_here(job: Path) -> bool:
+    """Whether this is the first node of a job: its script, or the shell that salloc gives, runs here."""
+    return any((job / f"step_{name}").is_dir() for name in ("batch", "interactive"))
 
 
 def missing_controllers(job: Path) -> list[str]:

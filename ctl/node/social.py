@@ -38,6 +38,7 @@ from ctl.node.local_user import LocalUser, Signs
 from ctl.node.notices import Notices
 from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, speed_weight, stretch
+from ctl.node.slurm_time import SlurmTime
 from ctl.node.steps import Steps
 from ctl.node.swapping import Swapping
 from ctl.node.urgency import Urgency
@@ -78,6 +79,7 @@ class SocialContract:
         self.pools = Pools(cgroups)
         self.fitting = Fitting(queue, cgroups, self.pools)
         self.endings, self.notices = Endings(cgroups, tell), Notices(cgroups, tell)
+        self.slurm_time = SlurmTime(self.pools.stopped_s, tell)
         self.urgency = Urgency(tell)
         self.slots, self.steps = Slots(cgroups, self.urgency, tell), Steps(self.urgency, tell)
         self.peers: Peers | None = None
@@ -221,6 +223,7 @@ class SocialContract:
         self._told.pop(job.jid, None)
         self.notices.forget(job.jid)
         self.pools.forget(job.jid)
+        self.slurm_time.forget(job.jid)
         self.endings.forget(job.jid)
         self._slow(job, False)
         self.fit()
@@ -379,6 +382,8 @@ class SocialContract:
         if now >= self._fit_due:
             self.fit()
         self.notices.lingering(self._jobs())
+        if self._settings.word("slurm_extend") == "on":
+            self.slurm_time.look(self._jobs())
 
     def fit(self) -> None:
         """Policy `fit`: look at the memory, decide which jobs run, and carry it out."""

@@ -148,6 +148,10 @@ _KNOBS = (
          "CCS §4.4, B-CCS-18", choices=("off", "on")),
     Knob("local_idle_s", "integer", 60, "time without input after which a local user counts as gone",
          "CCS §4.4, B-CCS-18", unit="s", low=1, high=86400),
+    Knob("slurm_extend", "choice", "off",
+         "whether Slurm's time limit of a job grows by the time that the job was stopped, a minute at a time; on the "
+         "job's first node, whose root slurmctld must trust as an operator",
+         "docs/slurm.md", choices=("off", "on")),
     Knob(
         "credit",
         "choice",

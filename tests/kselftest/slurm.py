@@ -172,16 +172,19 @@ def begun_after_load() -> None:
 
 
 def stopped_and_let_go() -> None:
-    """ctl load finds running jobs; a stop leaves slurmstepd running, and ends when the agent is killed."""
+    """ctl load finds running jobs; a stop leaves slurmstepd running, extends the time limit by a knob, and ends when
+    the agent is killed."""
     if not slurm.installed():
         raise ktap.Skip("this image has no Slurm")
-    jobs = [slurm.sbatch(_SLEEP, "--ntasks=1") for _ in range(2)]
+    jobs = [slurm.sbatch(_SLEEP, "--ntasks=1", "--time=5") for _ in range(2)]
     ktap.until(lambda: all("sleep" in _commands(jid) for jid in jobs), "both run", _LIMIT)
-    with agent("mpl=1", "epoch_ms=300", policy="poly") as pid:
+    with agent("mpl=1", "epoch_ms=300", "slurm_extend=on", policy="poly") as pid:
         ktap.expect(sorted(_jobs()), sorted(jobs), "jobs that were there before")
         ktap.until(lambda: any(map(_frozen, jobs)), "one is stopped", _LIMIT)
         stopped = next(filter(_frozen, jobs))
         assert "frozen 0" in (_job(stopped) / "cgroup.events").read_text(), "slurmstepd is frozen, too"
+        limits = {jid: "00:06:00" if jid == stopped else "00:05:00" for jid in jobs}
+        ktap.until(lambda: {jid: slurm.field(jid, "TimeLimit") for jid in jobs} == limits, "its minute is added", 10)
         before = _threads(stopped, "user")
         with spawned("srun", f"--jobid={stopped}", "--overlap", "--ntasks=1", "sleep", "1000"):
             ktap.until(lambda: _threads(stopped, "user") > before, "something joins it", _LIMIT)
