@@ -3,6 +3,7 @@
 
     State, Decision, Sizes, Local, Peers    between a node's agent and the cluster, in both directions
     NodeFacts, JobFacts                     what nodes tell each other of their jobs' memory (policy `fit`)
+    OnHold                                  what nodes tell each other of jobs that their owners put on hold
     JobQueue                                between the agent and ctl/jobs, which decides whose memory fits
     View and its parts                      between the agent and the dashboard: the answer of `view`
     Measured, Render                        between the agent and the exporter: the figures of a scrape
@@ -36,6 +37,7 @@ __all__ = [
     "Memory",
     "Modes",
     "NodeFacts",
+    "OnHold",
     "Overload",
     "Peers",
     "Queue",
@@ -111,6 +113,19 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class OnHold:
+    """What a job's owner, or root, said last: the job is on hold until it is released, or it is released.
+
+    Of two such words about a job the later counts, on all nodes.
+    """
+
+    jid: str
+    at: float  # Unix seconds
+    by: str  # the user who said so
+    on: bool  # on hold; else released
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What a node tells the others of its memory and its jobs."""
 
@@ -118,6 +133,8 @@ class NodeFacts:
     turn_s: float  # the length of a turn that this node wants
     jobs: tuple[JobFacts, ...]
     load: Load = field(default=Load(), compare=False)  # it changes all the time, and is no news
+    on_hold: tuple[OnHold, ...] = ()
+    fits: bool = True  # it has a queue of jobs; else it tells of jobs on hold alone
 
 
 class Local(Protocol):
@@ -227,6 +244,9 @@ class JobQueue(Protocol):
 
     def decide(self, at: float) -> list[tuple[str, str]]:
         """The same by what is known: after news of other nodes, and at the end of a turn."""
+
+    def on_hold(self, reasons: Mapping[str, str]) -> None:
+        """The jobs on hold, of all nodes, each with the reason in words; look() or decide() then."""
 
     def due(self, at: float) -> float | None:
         """When the turn ends; None: there are no turns, or not more than one job."""
@@ -338,7 +358,7 @@ class Job(TypedDict):
     memory: int  # bytes resident (memory.current)
     swap: int  # bytes in swap (memory.swap.current)
     frozen: NotRequired[bool]  # stopped by cgroup.freeze
-    state: NotRequired[str]  # its state here: "free", "slowed" or "stopped"
+    state: NotRequired[str]  # its state here: "free", "slowed", "stopped" or "on_hold"
     why: NotRequired[str]
 
 
@@ -378,7 +398,8 @@ class QueuedJob(TypedDict):
     """One job of the queue."""
 
     jid: str
-    state: str  # "runs", "held" (runs, and waits for memory), "waits" (not begun yet) or "stopped" (and pushed out)
+    state: str  # "runs", "held" (runs, and waits for memory), "waits" (not begun yet), "stopped" (and pushed out)
+    # or "on_hold" (begun or not: until its owner releases it)
     need: int  # bytes on this node: declared, else estimated, or what it had so far if that is more
     stays: int  # bytes of the need that are in memory also when it is stopped; 0 for another node's job
     needs: dict[str, int]  # bytes, by node

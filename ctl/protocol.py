@@ -33,6 +33,9 @@ Operations (arguments; result):
     cancel     jid; optional signal, grace  {"jid", "was": "here" or "waiting", "grace"}: the job gets the signal and is
                                             killed after grace s, of which "grace" are left; 0: at once;
                                             or it is forgotten
+    hold       jid                          {"jid", "was", "by", "since", "already"}: the job is on hold on all its
+                                            nodes, by this user, since this Unix time
+    release    jid                          {"jid", "was", "state", "why"}: it is no longer
     unload                                  {}: sent when the scheduler is gone; the agent then ends
     trace                                   a stream of decision records; see below
     follow                                  a stream, one event per line: {"time", "kind", "text", ...}

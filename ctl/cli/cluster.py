@@ -307,7 +307,7 @@ def _print_cluster(known: dict[str, Any]) -> None:
         empty="the size of no node is known",
     )
     jobs = [
-        (job["jid"], job["user"], job["state"], ", ".join([known["node"], *job["nodes"]]), job["why"])
+        (job["jid"], job["user"], job["state"].replace("_", " "), ", ".join([known["node"], *job["nodes"]]), job["why"])
         for job in known["jobs"]
     ]
     table(("job", "user", "state", "nodes", "why"), jobs, empty="no jobs here")

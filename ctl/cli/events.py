@@ -26,8 +26,8 @@ _OF_ALL_JOBS: Final = ("follow", "lost")  # kinds that are told with --job, too:
 def events(follow: bool, since: str | None, jid: str | None, as_json: bool) -> None:
     """Print what happened on this node, an event a line.
 
-    Events: jobs that begin, wait, are stopped, go on and end, with reasons; overload; local users; policies and knobs;
-    schedulers that start and end; the cluster's nodes, and their messages.
+    Events: jobs that begin, wait, are stopped or put on hold, go on and end, with reasons; overload; local users;
+    policies and knobs; schedulers that start and end; the cluster's nodes, and their messages.
 
     The agent keeps a log for 30 days; members of group cosched may read it. --follow prints what comes, too, and needs
     no log. With --json a line is an object. `ctl report` makes one page of the log, `ctl cluster events` prints the

@@ -111,7 +111,7 @@ def jobs(as_json: bool) -> None:
 
     CPU: CPUs in use now. faults: major page faults. overtook, overtaken: how often its tasks passed a task of a ready
     queue, and were passed, since it began. begun by: ctl (`ctl run`) or slurm (a job of Slurm with this id). state:
-    free, slowed (a local user here or on another of its nodes) or stopped, with the reason.
+    free, slowed (a local user here or on another of its nodes), stopped, or on hold (`ctl hold`), with the reason.
 
     \b
     Example:
@@ -140,7 +140,7 @@ def jobs(as_json: bool) -> None:
                 str(job["overtakes_given"]),
                 str(job["overtakes_suffered"]),
                 job["from"],
-                job["state"],
+                _state(job["state"]),
             )
             for job in found
         ]
@@ -150,7 +150,8 @@ def jobs(as_json: bool) -> None:
         for job in found:
             if job["why"]:
                 times = f"; stopped for {job['stopped_s']:.0f} s so far" if job["stopped_s"] >= 1 else ""
-                click.echo(f"job {job['jid']} is {job['state']}: {job['why']}{times}")
+                state = "" if job["state"] == "on_hold" else f"{job['state']}: "  # the reason says it
+                click.echo(f"job {job['jid']} is {state}{job['why']}{times}")
             if job.get("refused"):
                 click.echo(f"job {job['jid']}: {job['refused']}")
 
@@ -164,8 +165,8 @@ def queue(as_json: bool) -> None:
 
     need: what the job's owner declared, else what its history or its program tells, or what it had so far if that is
     more; in a cluster, on each of its nodes. passed: jobs that began while it waited; after 15 nobody passes it. state:
-    runs, held (runs, and waits for memory), waits (not begun yet) or stopped (begun, and pushed out of memory). The
-    order is that of all nodes.
+    runs, held (runs, and waits for memory), waits (not begun yet), stopped (begun, and pushed out of memory) or on hold
+    (`ctl hold`). The order is that of all nodes.
 
     \b
     Example:
@@ -184,7 +185,7 @@ def queue(as_json: bool) -> None:
 
         rows = [
             (
-                *(one["jid"], one["state"], sizes(one["needs"]) if several else number(one["need"] / _MIB)),
+                *(one["jid"], _state(one["state"]), sizes(one["needs"]) if several else number(one["need"] / _MIB)),
                 *(str(one["passed"]), one["why"]),
             )
             for one in found["jobs"]
@@ -196,6 +197,11 @@ def queue(as_json: bool) -> None:
         table(("job", "state", "need MiB", "passed", "why"), rows, right=("need MiB", "passed"), empty="no jobs")
 
     emit(found, as_json, people)
+
+
+def _state(state: str) -> str:
+    """A job's state in words."""
+    return state.replace("_", " ")
 
 
 def _turn(left_s: float | None) -> str:

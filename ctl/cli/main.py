@@ -39,6 +39,8 @@ _COMMANDS = {  # in the order of `ctl --help`: the file of ctl/cli, and the comm
     "jobs": "jobs",
     "queue": "jobs",
     "history": "history",
+    "hold": "hold",
+    "release": "hold",
     "cancel": "cancel",
     "place": "jobs",
     "tasks": "jobs",

@@ -166,7 +166,8 @@ def _queue(now: dict[str, Any]) -> str:
     turn = "" if now["turn_left_s"] is None else f"; those that wait go first in {now['turn_left_s']:.0f} s"
     first = f"room for jobs {now['room'] / _MIB:.0f} MiB; run: {', '.join(now['runs']) or 'none'}{turn}"
     held = [f"job {jid} {why}" for jid, why in now["held"]]
-    return "\n".join([first, *held, *(f"job {jid} waits: {why}" for jid, why in now["waits"])])
+    on_hold = [f"job {jid} is {why}" for jid, why in now["on_hold"]]
+    return "\n".join([first, *held, *(f"job {jid} waits: {why}" for jid, why in now["waits"]), *on_hold])
 
 
 def _by_the_clock(now: dict[str, Any]) -> str:

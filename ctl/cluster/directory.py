@@ -26,7 +26,7 @@ from ctl.cluster.wire import (
 from ctl.contract import Sizes
 from ctl.errors import brief
 
-__all__ = ["FACTOR", "KEEP", "Directory", "Hold", "Size", "envelope"]
+__all__ = ["FACTOR", "KEEP", "Directory", "Hold", "Size", "check_user", "envelope"]
 
 FACTOR = 8  # of speed and of memory that a node is believed, beside the middle one; nodes of CCS T. 1 differ by 2
 KEEP = 300.0  # seconds that the store keeps a record; nodes renew theirs three times in this time
@@ -52,6 +52,13 @@ def envelope(
     return fields
 
 
+def check_user(name: object) -> str:
+    """A user's name. Raises Drop."""
+    if not isinstance(name, str) or not _USER.fullmatch(name):
+        raise Drop("malformed", f"user {brief(name)} is no user's name")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A node holds a job, which is a user's."""
@@ -68,9 +75,7 @@ class Hold:
     def decode(cls, data: bytes, node: str, now: float) -> Hold:
         """The record under a node's key. Raises Drop."""
         fields = envelope(data, node, now, {"user"})
-        if not isinstance(fields["user"], str) or not _USER.fullmatch(fields["user"]):
-            raise Drop("malformed", f"user {brief(fields['user'])} is no user's name")
-        return cls(node, fields["incarnation"], fields["user"])
+        return cls(node, fields["incarnation"], check_user(fields["user"]))
 
 
 @dataclass(frozen=True, slots=True)

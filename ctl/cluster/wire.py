@@ -5,7 +5,7 @@
     cosched.job.JID.ask.NODE        a node that has been away asks the others to repeat their events
     $KV.cosched_holds.JID.NODE      a node holds a job: the key-value store keeps it
     $KV.cosched_nodes.NODE          a node's size
-    $KV.cosched_jobs.NODE           what a node knows of its memory and its jobs (policy `fit`)
+    $KV.cosched_jobs.NODE           what a node knows of its memory and its jobs (policy `fit`), and of jobs on hold
     cosched.certificate.KEEPER      a broker's keeper is asked for the broker's certificate, or given a new one
 
 The broker lets a node publish only subjects that end in its own name (`ctl.cluster.identity`), so the subject names the
@@ -57,7 +57,7 @@ __all__ = [
 
 BUCKETS = HOLDS, NODES, JOBS = "cosched_holds", "cosched_nodes", "cosched_jobs"  # of the key-value store
 MAX_MESSAGE = 1024  # bytes
-MAX_RECORD = 16 * 1024  # bytes of the record of a node's jobs
+MAX_RECORD = 24 * 1024  # bytes of the record of a node's jobs
 _VERSION = 1
 _MAX_WHY = 200  # characters
 _RATE, _BURST = 500.0, 2000.0  # messages a second that a node may send to another, and how many at once

@@ -13,18 +13,22 @@ stops jobs that come later in the order, never earlier ones.
 
 A job that asks and must wait has no process here yet. It stays in the queue while it asks again within LEASE seconds,
 so a command that was interrupted leaves nothing behind.
+
+A job on hold keeps its place in the queue, and neither room nor a turn: the rule looks at the others alone. When it is
+released, it is behind those that waited meanwhile, as a job that comes.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import Any, Final
 
-from ctl.contract import JobFacts, Load, NodeFacts, Wish
+from ctl.contract import Load, NodeFacts, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.jobs.elsewhere import elsewhere, outgrown, unclaimed
+from ctl.jobs.entry import Entry
 from ctl.jobs.fit import PASSES, Wait, fit
 from ctl.jobs.history import History, Run
 from ctl.jobs.order import Known, had_their_turn, last_end, merge
@@ -39,42 +43,8 @@ _TURN_PASSES: Final = 5  # a turn in which a job waited counts as so many passes
 _MOST: Final = 1 << 50  # bytes: an estimate times many ranks is larger than any node, and still a size
 _UNKNOWN: Final = Load()
 _NOTHING: Final[Mapping[str, int]] = {}
+_NO_REASONS: Final[Mapping[str, str]] = {}
 _SETTLED: Final = 2.0  # seconds after the end of a turn: the others' facts say by then which of their jobs went behind
-
-
-@dataclass
-class _Entry:
-    """A job of this node."""
-
-    jid: str
-    user: str
-    behind: float  # see JobFacts
-    program: str = ""
-    declared: int = 0  # bytes, by its owner
-    estimated: int = 0  # bytes, by its history, Slurm or its program
-    peak: int = 0  # bytes, as seen
-    size: int = 0  # bytes, as seen last
-    lingers: bool = False  # its command has ended: what was declared or estimated for it is over
-    stays: int = 0  # bytes, as seen, that are in memory also when it is stopped
-    working: int = 0  # bytes, as seen, of its working set
-    ranks: int = 0  # on this node, as seen
-    arrival: int = 0
-    since: float = 0.0
-    now: bool = False
-    passed: int = 0
-    runs: bool = False
-    lease: float | None = None  # it asks, until then; None: it has processes here
-
-    @property
-    def need(self) -> int:
-        """Beside what stays of it."""
-        total = self.size if self.lingers else max(self.declared or self.estimated, self.peak)
-        return max(0, total - self.stays)
-
-    def fact(self) -> JobFacts:
-        here = self.lease is None
-        times = (self.behind, self.since, self.passed)
-        return JobFacts(self.jid, self.need, self.arrival, *times, here, self.runs, self.now)
 
 
 class Queue:
@@ -83,13 +53,14 @@ class Queue:
     def __init__(self, node: str = "here", history: History | None = None) -> None:
         """`history`: what jobs needed before; None: none is kept."""
         self._node, self._history = node, history
-        self._own: dict[str, _Entry] = {}
+        self._own: dict[str, Entry] = {}
         self._others: Mapping[str, NodeFacts] = {}
         self._order: list[Known] = []
         self._elsewhere: dict[str, str] = {}  # jobs that another node has memory for, and the way there
         self._outgrown: dict[str, str] = {}  # of these, those that run, and need more than their whole node has
         self._ran: set[str] = set()  # jobs that run, on any node
         self._waits: dict[str, Wait] = {}
+        self._on_hold: Mapping[str, str] = _NO_REASONS
         self._behind: dict[str, float] = {}  # jobs that went behind just now, before their nodes say so
         self._cancelled: dict[str, float] = {}  # their commands have not asked since; until when it is known
         self._room = 0
@@ -159,7 +130,7 @@ class Queue:
         also when the job is stopped; `room`: for all jobs together, beside what stays; `turn_s`: length of a turn, 0: a
         job that runs runs to its end; `load`: of this node, for place().
         """
-        for jid in [jid for jid, one in self._own.items() if jid not in sizes and _is_over(one, at)]:
+        for jid in [jid for jid, one in self._own.items() if jid not in sizes and one.is_over(at)]:
             self._ended(self._own.pop(jid))
         self._room, self._turn_s, self._load = room, turn_s, load
         for jid, size in sizes.items():
@@ -171,7 +142,7 @@ class Queue:
         """Apply the rule to what is known, and count who was passed; the jobs to be stopped, with reasons."""
         for one in self._own.values():
             one.lease = one.lease and min(one.lease, at + LEASE)  # the clock may have been set back
-        for jid in [jid for jid, one in self._own.items() if one.lease is not None and _is_over(one, at)]:
+        for jid in [jid for jid, one in self._own.items() if one.lease is not None and one.is_over(at)]:
             del self._own[jid]
         self._cancelled = {jid: end for jid, end in self._cancelled.items() if end > at}
         self._put_in_order(at)
@@ -183,17 +154,14 @@ class Queue:
         self._quiet = None if waits else at if self._quiet is None else min(self._quiet, at)
         self._waits = {wait.jid: wait for wait in waits}
         self._look_elsewhere()
-        started = 0  # behind the job that is looked at
-        for known in reversed(self._order):
-            runs, own = known.jid not in self._waits, self._own.get(known.jid)
-            if own is not None:
-                own.behind = known.behind
-                own.passed = 0 if runs else own.passed + started
-                own.since = at if runs and (begins or not own.runs) else own.since
-                own.runs = runs
-            started += runs and known.jid not in self._ran
+        self._count_passes(set(running), at, begins)
         self._ran = set(running)
-        return [(wait.jid, self.why(wait.jid)) for wait in waits if self._is_here(wait.jid)]
+        still = [known.jid for known in self._order if known.jid not in self._ran and self._is_here(known.jid)]
+        return [(jid, self.why(jid)) for jid in still]
+
+    def on_hold(self, reasons: Mapping[str, str]) -> None:
+        """The jobs on hold, of all nodes, each with the reason in words; look() or decide() then."""
+        self._on_hold = reasons
 
     def due(self, at: float) -> float | None:
         """When the turn ends; None: there are no turns, or not more than one job."""
@@ -251,14 +219,18 @@ class Queue:
 
     def place(self, count: int, need: int, by: str) -> list[str]:
         """The nodes where a job should run, the best first; `need`: bytes on each, 0: unknown. Raises CoschedError."""
-        return place(self._all(), self._node, count, need, by)
+        nodes = {
+            node: replace(facts, jobs=tuple(job for job in facts.jobs if job.jid not in self._on_hold))
+            for node, facts in self._all().items()
+        }
+        return place(nodes, self._node, count, need, by)
 
     # for people
 
     def why(self, jid: str) -> str:
-        """Why this job waits, in words; the empty string if it does not."""
+        """Why this job waits, or is on hold, in words; the empty string if it runs."""
         if jid not in self._waits:
-            return ""
+            return self._on_hold.get(jid, "")
         ahead = [job.jid for job in self._order if job.jid in self._ran]
         after = f"; after {', '.join(ahead)}" if ahead else ""
         where = self._elsewhere[jid]
@@ -278,10 +250,9 @@ class Queue:
             needs = dict(known.needs)
             if own is not None:
                 needs[self._node] = needs.get(self._node, 0) + own.stays
-            waiting = "stopped" if known.here else "waits"
             row = {
                 "jid": known.jid,
-                "state": waiting if known.jid in self._waits else "runs",
+                "state": self._state(known),
                 "need": needs.get(self._node, 0),
                 "stays": own.stays if own else 0,
                 "needs": needs,
@@ -312,22 +283,28 @@ class Queue:
 
     # inside
 
+    def _state(self, known: Known) -> str:
+        if known.jid in self._on_hold:
+            return "on_hold"
+        waiting = "stopped" if known.here else "waits"
+        return waiting if known.jid in self._waits else "runs"
+
     def _outside(self, user: str) -> int:
         """How many jobs of a user wait without a process here."""
         return sum(one.user == user and one.lease is not None and not one.runs for one in self._own.values())
 
     def _look_elsewhere(self) -> None:
-        rooms = self._rooms()
-        free = unclaimed(self._order, rooms)
-        self._elsewhere = {job.jid: elsewhere(job, free) for job in self._order}
-        runs = [job for job in self._order if job.jid not in self._waits]
+        rooms, jobs = self._rooms(), self._not_on_hold()
+        free = unclaimed(jobs, rooms)
+        self._elsewhere = {job.jid: elsewhere(job, free) for job in jobs}
+        runs = [job for job in jobs if job.jid not in self._waits]
         running = {job.jid: outgrown(job, rooms, self._elsewhere[job.jid]) for job in runs}
         self._outgrown = {jid: why for jid, why in running.items() if why}
 
-    def _come(self, jid: str, at: float, wish: Wish) -> _Entry:
+    def _come(self, jid: str, at: float, wish: Wish) -> Entry:
         known = next((job for job in self._order if job.jid == jid), None)  # other nodes may hold it already
         behind = known.behind if known is not None else last_end(at, self._turn())
-        entry = self._own[jid] = _Entry(jid, wish.user, behind, wish.program)
+        entry = self._own[jid] = Entry(jid, wish.user, behind, wish.program)
         entry.estimated = self._estimate(wish)
         return entry
 
@@ -337,7 +314,7 @@ class Queue:
             known = self._history.estimate(wish.program, wish.user, time.time(), wish.ranks)
         return min(known or wish.requested or wish.static * max(1, wish.ranks), _MOST)
 
-    def _ended(self, entry: _Entry) -> None:
+    def _ended(self, entry: Entry) -> None:
         if self._history is not None and entry.program and entry.peak:
             run = Run(entry.peak, min(entry.working, entry.peak), entry.ranks)
             self._history.observe(entry.program, entry.user, run, time.time())
@@ -381,7 +358,23 @@ class Queue:
 
     def _fitted(self) -> tuple[list[str], list[Wait]]:
         """The jobs that run, and those that wait, by the order as it is."""
-        return fit([job.demand() for job in self._order], self._rooms())
+        return fit([job.demand() for job in self._not_on_hold()], self._rooms())
+
+    def _not_on_hold(self) -> list[Known]:
+        return [job for job in self._order if job.jid not in self._on_hold]
+
+    def _count_passes(self, running: set[str], at: float, begins: bool) -> None:
+        """Note of this node's jobs what the rule has decided; `begins`: jobs have to wait from now on."""
+        started = 0  # behind the job that is looked at
+        for known in reversed(self._order):
+            runs, own = known.jid in running, self._own.get(known.jid)
+            if own is not None:
+                own.behind, own.passed = known.behind, 0 if runs else own.passed + started
+                own.since = at if runs and (begins or not own.runs) else own.since
+                own.runs = runs
+                if known.jid in self._on_hold:
+                    own.behind, own.passed = max(own.behind, last_end(at, self._turn())), 0
+            started += runs and known.jid not in self._ran
 
     def _forget_turns(self, at: float) -> None:
         """Put the jobs in the order of their arrival.
@@ -393,8 +386,3 @@ class Queue:
         end = min([last_end(at, self._turn()), *told])
         self._behind = {job.jid: end for job in self._order}
         self._order = merge(self._all(), self._behind, at, end)
-
-
-def _is_over(entry: _Entry, at: float) -> bool:
-    """Whether a job is gone: it had processes here, or it asked too long ago."""
-    return entry.lease is None or at > entry.lease

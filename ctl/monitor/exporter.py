@@ -79,6 +79,7 @@ _STATISTICS: Final = {stat.name: _Figure(stat.name + _COUNTER, stat.description,
 _LOST: Final = _Figure("sensors_lost_total", "What the sensors could not observe")
 _QUEUED: Final = _Figure("queued_tasks", "Tasks in a CPU's ready queue")
 _QUANTUM: Final = _Figure("quantum_seconds", "The time slice of a local task, of a job's, of a slowed job's")
+_STATES: Final = (*State, "on_hold")
 _STATE: Final = _Figure("job_state", "The job's state on this node: 1 or 0")
 
 
@@ -109,7 +110,7 @@ class NodeCollector(Collector):
         yield _family(_LOST, ("what",), [((name,), count) for name, count in counters if name not in _STATISTICS])
         for figure in _JOB:
             yield _family(figure, ("jid",), [((job["jid"],), job) for job in now["jobs"]])
-        states = [((job["jid"], str(state)), job["state"] == state) for job in now["jobs"] for state in State]
+        states = [((job["jid"], str(state)), job["state"] == state) for job in now["jobs"] for state in _STATES]
         yield _family(_STATE, ("jid", "state"), states)
 
 

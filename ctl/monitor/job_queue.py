@@ -22,7 +22,8 @@ _COLUMNS: Final = (
     *(Column("STATE", 7), Column("NEED", 8, True), Column("DECLARED", 8, True), Column("ESTIMATE", 8, True)),
     *(Column("PASSED", 6, True), Column("MEMORY", 8, True), Column("SWAP", 8, True)),
 )
-_STATES: Final = {"runs": QUIET, "held": LIMIT, "waits": WARN, "stopped": LIMIT}
+_ON_HOLD: Final = "on_hold"
+_STATES: Final = {"runs": QUIET, "held": LIMIT, "waits": WARN, "stopped": LIMIT, _ON_HOLD: WARN}
 _RUN: Final = ("runs", "held")
 _LEGEND: Final = (
     "A job runs if its need fits on all its nodes beside the jobs above it.",
@@ -51,14 +52,14 @@ def job_queue(pen: Pen, room: int) -> list[Text]:
 
 
 def place_in_queue(queue: Queue) -> tuple[list[QueuedJob], list[QueuedJob]]:
-    """The jobs that run, and those that do not, in their order."""
+    """The jobs that run, and those that wait, in their order; jobs on hold do neither."""
     run = [job for job in queue["jobs"] if job["state"] in _RUN]
-    return run, [job for job in queue["jobs"] if job["state"] not in _RUN]
+    return run, [job for job in queue["jobs"] if job["state"] not in (*_RUN, _ON_HOLD)]
 
 
 def _room(pen: Pen, queue: Queue) -> Text:
-    run, rest = place_in_queue(queue)
-    needed = sum(job["need"] for job in run) + sum(job["stays"] for job in rest)
+    run, _ = place_in_queue(queue)
+    needed = sum(job["need" if job["state"] in _RUN else "stays"] for job in queue["jobs"])
     taken = f" {of(needed, queue['room'], pen.glyphs.none)} for {_jobs(len(run), 'running')}"
     left = queue["room"] - needed
     free = Text(f"{size(left)} free") if left >= 0 else Text("more than there is", LIMIT)
@@ -94,7 +95,7 @@ def _entry(pen: Pen, place: int, one: QueuedJob, used: Job | None) -> Entry:
         needs = ", ".join(f"{node} {size(need)}" for node, need in sorted(one["needs"].items()))
         notes.append(f"needs {needs}")
     cells = [
-        (one["state"], _STATES.get(one["state"], "")),
+        (one["state"].replace("_", " "), _STATES.get(one["state"], "")),
         *(known(one["need"]), known(one["declared"]), known(one["estimated"])),
         (number(one["passed"], none), "" if one["passed"] else QUIET),
         *(known(used["memory"] if used else None), known(used["swap"] if used else None)),

@@ -85,7 +85,9 @@ def _job(pen: Pen, columns: Sequence[Column], job: Job) -> Text:
 
 
 def _state(wanted: str, frozen: bool) -> tuple[str, str]:
-    """A job's state: stopped, slowed down beside a local user, or neither."""
+    """A job's state: on hold, stopped, slowed down beside a local user, or none of these."""
+    if wanted == "on_hold":
+        return "on hold", WARN
     if frozen:
         return "stopped", LIMIT
     return ("slowed", WARN) if wanted == "slowed" else ("runs", QUIET)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Who may do what: two rights, and the credentials of the process that asks.
 
-    run          start, list and cancel one's own jobs; read        members of group cosched, and root
+    run          start, list, hold and cancel one's own jobs; read  members of group cosched, and root
     administer   load, switch, set, unload, trace                   root; and whom polkit lets, save for load
 
 The contract binds the owners of jobs, so they must not be able to change it: a user of the group could otherwise switch
@@ -98,8 +98,8 @@ class Peer:
                 return
         also = f", and polkit does not grant it ({polkit.ACTION})" if polkit.PKCHECK.exists() else ""
         raise CoschedError(
-            f"{op} is root's, not user {self.user}'s{also}: members of group cosched may start, list and cancel their "
-            "own jobs, and the contract between users and jobs is not theirs to change; ask root, or use sudo",
+            f"{op} is root's, not user {self.user}'s{also}: members of group cosched may start, list, hold and cancel "
+            "their own jobs, and the contract between users and jobs is not theirs to change; ask root, or use sudo",
             USAGE,
         )
 

@@ -44,8 +44,18 @@ def contract_report(contract: SocialContract, settings: Settings, jobs: Iterable
         "slots": contract.slots.report(),
         "periods": contract.steps.report(),
         "memory": _memory(contract, settings, list(jobs)),
-        "cluster": contract.peers.status() if contract.peers is not None else None,
+        "cluster": _cluster(contract),
     }
+
+
+def _cluster(contract: SocialContract) -> dict[str, Any] | None:
+    if contract.peers is None:
+        return None
+    known = contract.peers.status()
+    for job in known["jobs"]:
+        if contract.on_hold.get(job["jid"]) is not None:
+            job |= {"state": "on_hold", "why": contract.on_hold.why(job["jid"])}
+    return known
 
 
 def _set_share(contract: SocialContract, settings: Settings, now: Quanta, windows: bool) -> float:

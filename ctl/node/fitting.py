@@ -133,6 +133,10 @@ class Fitting:
         before, self.stops = self.stops, tuple(self._queue.decide(time.time()))
         return self.stops != before
 
+    def on_hold(self, reasons: Mapping[str, str]) -> None:
+        """The jobs on hold, of all nodes, each with the reason; look() or decide() then."""
+        self._queue.on_hold(reasons)
+
     def turn_left(self) -> float | None:
         """Seconds to the end of this turn; None: no turns."""
         now = time.time()

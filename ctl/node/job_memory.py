@@ -19,7 +19,8 @@ __all__ = ["as_seen", "staying"]
 def as_seen(
     jobs: Iterable[Job], cgroups: JobCgroups, pools: Pools, elsewhere: Callable[[str], bool]
 ) -> tuple[set_memory.Job, ...]:
-    """The jobs that are still there. `elsewhere`: whether this JID is stopped by another node."""
+    """The jobs that are still there. `elsewhere`: whether this JID is stopped by another node, or its
+    owner."""
     found, kept = [], swap.kept()
     for job in jobs:
         jid = job.jid

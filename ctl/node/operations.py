@@ -12,7 +12,7 @@ from ctl.contract import Measured, Wish
 from ctl.errors import FAILED, USAGE, CoschedError, brief
 from ctl.node.agent import Agent
 from ctl.node.authority import Peer
-from ctl.node.jobs import SLURM
+from ctl.node.jobs import SLURM, Job
 from ctl.node.rates import MIN_INTERVAL
 from ctl.node.report import Report
 from ctl.node.server import Operation, Server
@@ -69,6 +69,8 @@ class Operations:
             "history": self._history,
             "forget": self._forget,
             "cancel": self._cancel,
+            "hold": self._hold,
+            "release": self._release,
             "unload": self._unload,
         }
         return {name: self._unless_ending(operation) for name, operation in operations.items()}
@@ -206,17 +208,7 @@ class Operations:
         return self._agent.contract.fitting.place(count, _need(arguments), by)
 
     async def _cancel(self, peer: Peer, arguments: dict[str, Any]) -> object:
-        jid = arguments.get("jid")
-        if not isinstance(jid, str):
-            raise CoschedError('cancel names no job: give "jid" a string', USAGE)
-        job, waiting = self._agent.jobs.get(jid), self._agent.contract.fitting.waits_for(jid)
-        owner = job.user if job is not None else waiting
-        if owner is None:
-            raise CoschedError(f"there is no job {brief(jid)}: `ctl jobs` and `ctl queue` list the jobs", USAGE)
-        if not peer.is_root and peer.user != owner:
-            raise CoschedError(f"job {jid} belongs to user {owner}, not to {peer.user}", USAGE)
-        if job is not None and job.origin == SLURM:
-            raise CoschedError(f"job {jid} is a job of Slurm: use scancel {jid}", USAGE)
+        jid, job = self._owned("cancel", peer, arguments, "scancel")
         number, grace_s = _ending(arguments)
         if job is not None and not grace_s:
             self._agent.jobs.kill(jid)
@@ -225,7 +217,48 @@ class Operations:
         else:
             self._agent.contract.fitting.cancel(jid)
             self._agent.tell("queue", f"job {jid} was cancelled while it waited", jid=jid, action="cancel")
+        if self._agent.contract.on_hold.get(jid) is not None:  # its other nodes must not keep it from ending
+            self._agent.contract.put_on_hold(jid, peer.user, False)
         return {"jid": jid, "was": "here" if job is not None else "waiting", "grace": grace_s}
+
+    def _owned(self, op: str, peer: Peer, arguments: dict[str, Any], of_slurm: str) -> tuple[str, Job | None]:
+        """The JID in a request, and the job, None if it waits to begin; the peer must be its owner, or root.
+
+        Raises CoschedError (status 2); `of_slurm`: the command that does the same to a job of Slurm.
+        """
+        jid = arguments.get("jid")
+        if not isinstance(jid, str):
+            raise CoschedError(f'{op} names no job: give "jid" a string', USAGE)
+        job, waiting = self._agent.jobs.get(jid), self._agent.contract.fitting.waits_for(jid)
+        owner = job.user if job is not None else waiting
+        if owner is None:
+            raise CoschedError(f"there is no job {brief(jid)}: `ctl jobs` and `ctl queue` list the jobs", USAGE)
+        if not peer.is_root and peer.user != owner:
+            raise CoschedError(f"job {jid} belongs to user {owner}, not to {peer.user}", USAGE)
+        if job is not None and job.origin == SLURM:
+            raise CoschedError(f"job {jid} is a job of Slurm: use {of_slurm} {jid}", USAGE)
+        return jid, job
+
+    async def _hold(self, peer: Peer, arguments: dict[str, Any]) -> object:
+        jid, job = self._owned("hold", peer, arguments, "scontrol suspend")
+        contract = self._agent.contract
+        if jid in contract.endings:
+            raise CoschedError(f"job {jid} {contract.endings.why(jid)}: it is not put on hold", USAGE)
+        already = contract.on_hold.get(jid)
+        if already is None:
+            contract.put_on_hold(jid, peer.user, True)
+        word = already or contract.on_hold.get(jid)
+        assert word is not None
+        was = "here" if job is not None else "waiting"
+        return {"jid": jid, "was": was, "by": word.by, "since": word.at, "already": already is not None}
+
+    async def _release(self, peer: Peer, arguments: dict[str, Any]) -> object:
+        jid, job = self._owned("release", peer, arguments, "scontrol resume")
+        if self._agent.contract.on_hold.get(jid) is None:
+            raise CoschedError(f"job {jid} is not on hold: `ctl jobs` and `ctl queue` list those that are", USAGE)
+        self._agent.contract.put_on_hold(jid, peer.user, False)
+        state, why = self._agent.contract.state(jid) if job is not None else ("waits", "")
+        return {"jid": jid, "was": "here" if job is not None else "waiting", "state": state, "why": why}
 
     async def _unload(self, _peer: Peer, _arguments: dict[str, Any]) -> object:
         self._agent.let_go("unloaded by ctl unload")

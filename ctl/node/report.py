@@ -185,6 +185,7 @@ class Report:
             "runs": [job["jid"] for job in now["jobs"] if job["state"] in ("runs", "held")],
             "waits": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] in ("waits", "stopped")],
             "held": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == "held"],
+            "on_hold": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == "on_hold"],
         }
 
     def _cpu(self, cpu: int) -> views.Cpu:
@@ -245,6 +246,7 @@ class Report:
                     "frozen": usage["frozen"] and (agent.contract.pools.stopped(job.jid) or not stopped_by_slot),
                     "state": state,
                     "why": "; ".join(filter(None, (why, job.why()))),
+                    "on_hold": self._on_hold(job.jid),
                     "stopped_s": agent.contract.pools.stopped_s(job.jid),
                     "user": job.user,
                     "from": job.origin,
@@ -253,6 +255,10 @@ class Report:
                 }
             )
         return found
+
+    def _on_hold(self, jid: str) -> dict[str, Any] | None:
+        word = self._agent.contract.on_hold.get(jid)
+        return {"by": word.by, "since": word.at} if word is not None else None
 
     def tasks(self) -> list[dict[str, Any]]:
         """Every thread of a job, and every local task that runs or is queued now.

@@ -56,7 +56,7 @@ class Job:
     swapped: int
     started: float  # when it began, any clock
     stopped: bool = False  # now, on this node, for any reason
-    elsewhere: bool = False  # another node wants it stopped
+    elsewhere: bool = False  # another node wants it stopped, or its owner
     stays: int = 0  # in memory while it is stopped: its pages cannot go, or swap has no room or is in memory itself
     refaults: int = 0  # pages that came back from swap since it began
     movable: int = 0  # of the resident memory: swap could take it

@@ -4,6 +4,7 @@
     input, knob local_user ──► local user? ──► the kernel's quanta, the other nodes
     knob slots, time of day ──► slots ──► freezer of all jobs
     end of an epoch ──► Set_Memory, fit ──► stops wanted ──► [the other nodes] ──► freezer, State of a job in the kernel
+    ctl hold, ctl release ──► jobs on hold, here and [on the other nodes] ──► freezer
 
 The kernel gives quanta by the current state (CCS Alg. 2): present user, slowed jobs and W are written when they change,
 not at the end of an epoch, so that a user does not wait. An epoch is `epoch_ms` of time; the papers' epoch ended with
@@ -21,6 +22,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from ctl.contract import Decision, JobQueue, Join, NodeFacts, Peers, Sizes, State
 from ctl.errors import CoschedError
@@ -36,6 +38,7 @@ from ctl.node.job_memory import as_seen
 from ctl.node.jobs import Job
 from ctl.node.local_user import LocalUser, Signs
 from ctl.node.notices import Notices
+from ctl.node.on_hold import JobsOnHold
 from ctl.node.pools import Pools
 from ctl.node.set_quantum import Shares, mpl_bound, speed_weight, stretch
 from ctl.node.slurm_time import SlurmTime
@@ -48,6 +51,7 @@ __all__ = ["SocialContract"]
 
 _FIT_EVERY = 0.9  # seconds: within a second of a user's coming jobs are out of the way
 _LOOK_AGAIN = 1.0  # seconds: for a local user, after an error
+_STILL: Final = ("stopped", "on_hold")  # states in which a job is frozen
 _ALONE = Sizes(nodes=1, speed_max=0.0, memory_min=0)
 _log = logging.getLogger("ctl.social")
 
@@ -80,6 +84,7 @@ class SocialContract:
         self.fitting = Fitting(queue, cgroups, self.pools)
         self.endings, self.notices = Endings(cgroups, tell), Notices(cgroups, tell)
         self.slurm_time = SlurmTime(self.pools.stopped_s, tell)
+        self.on_hold = JobsOnHold(tell)
         self.urgency = Urgency(tell)
         self.slots, self.steps = Slots(cgroups, self.urgency, tell), Steps(self.urgency, tell)
         self.peers: Peers | None = None
@@ -140,8 +145,7 @@ class SocialContract:
             self.memory, self.epoch = set_memory.State(), None
         if not self._settings.on("fit"):
             self.fitting.clear()
-            if self.peers is not None:
-                self.peers.facts(None)
+            self._tell_facts()
         if not (self._settings.on("memory") or self._settings.on("fit")):
             self.pools.unlimit([job.jid for job in self._jobs()])
         self._want_stopped()
@@ -214,6 +218,8 @@ class SocialContract:
         if self.peers is not None:
             self.peers.hold(job.jid, job.user)
         self.fit()
+        if self.on_hold and not self._fits():
+            self._obey()
 
     def job_ended(self, job: Job) -> None:
         """A job's last task here has ended."""
@@ -226,16 +232,20 @@ class SocialContract:
         self.slurm_time.forget(job.jid)
         self.endings.forget(job.jid)
         self._slow(job, False)
+        self._look_at_holds()
         self.fit()
 
     def state(self, jid: str) -> tuple[str, str]:
-        """A job's state here, "free", "slowed" or "stopped", and the reason. Nothing stops one that was told to end."""
+        """A job's state here, "free", "slowed", "stopped" or "on_hold", and the reason. Nothing stops one that was told
+        to end."""
         state, why = self._decided(jid)
         if jid not in self.endings:
             return state, why
-        return "free" if state == "stopped" else state, self.endings.why(jid)
+        return "free" if state in _STILL else state, self.endings.why(jid)
 
     def _decided(self, jid: str) -> tuple[str, str]:
+        if self.on_hold.get(jid) is not None:
+            return "on_hold", self.on_hold.why(jid)
         if why := dict(self._stops()).get(jid):
             return "stopped", why
         if self.peers is not None:
@@ -245,18 +255,47 @@ class SocialContract:
         return ("slowed", f"local user: {self.user.why}") if slowed else ("free", "")
 
     def end(self, job: Job, number: int, grace_s: int) -> int:
-        """Tell a job to end: it gets the signal, and goes on if it was stopped. Returns the seconds it has left."""
+        """Tell a job to end: it gets the signal, and goes on if it was stopped or on hold. Returns the seconds it has
+        left."""
         left_s = self.endings.begin(job.jid, number, grace_s)
         self._settle(job)
         return left_s
 
+    # jobs on hold
+
+    def put_on_hold(self, jid: str, user: str, on: bool) -> None:
+        """A user puts a job that is here, or waits here, on hold on all its nodes, or releases it."""
+        self.on_hold.say(jid, user, on)
+        self._obey()
+
+    def _obey(self) -> None:
+        """Carry out what users said of jobs, here and on the other nodes, and tell these."""
+        if self._fits():
+            self._fit_again()
+        elif not self._lifted:
+            self._look_at_holds()
+            self._tell_facts()
+            self._want_stopped()
+
+    def _look_at_holds(self) -> None:
+        users = {job.jid: job.user for job in self._jobs()}
+        self.on_hold.keep(lambda jid: users.get(jid) or self.fitting.waits_for(jid))
+        self.fitting.on_hold(self.on_hold.reasons())
+
+    def _tell_facts(self) -> None:
+        """Tell the other nodes what this one knows of its jobs: that they are on hold, and under fit their memory."""
+        if self.peers is not None:
+            self.peers.facts(self.on_hold.facts(self.fitting.facts() if self._fits() else None))
+
+    # what is carried out
+
     def _settle(self, job: Job) -> None:
         """Make freezer and kernel agree with the job's state."""
         state, why = self.state(job.jid)
-        if state == "stopped" and not self.pools.stopped(job.jid):
+        if state in _STILL and not self.pools.stopped(job.jid):
             self.pools.stop(job.jid)
             self.tell("stop", f"job {job.jid} stopped: {why}", jid=job.jid, action="stop", why=why)
-        elif state != "stopped" and self.pools.stopped(job.jid):
+        elif state not in _STILL and self.pools.stopped(job.jid):
             self.pools.go_on(job.jid, read=job.jid not in self.endings)
             self.tell("stop", f"job {job.jid} goes on", jid=job.jid, action="resume")
         self._slow(job, self.peers is not None and state == "slowed")
@@ -313,6 +352,7 @@ class SocialContract:
             self.peers.hold(job.jid, job.user)
         self._want_stopped()
         self.fit()
+        self._tell_facts()
         self.peers.start()
 
     async def _leave(self) -> None:
@@ -320,6 +360,7 @@ class SocialContract:
             return
         peers, self.peers = self.peers, None
         self._told.clear()
+        self.on_hold.hear({})
         self.fitting.hear({})
         self._others = _ALONE
         await peers.end()
@@ -347,9 +388,10 @@ class SocialContract:
             self._weigh()
 
     def facts(self, others: Mapping[str, NodeFacts]) -> None:
-        """`Local`: what the other nodes know of their jobs' memory."""
-        self.fitting.hear(others)
-        self._fit_again()
+        """`Local`: what the other nodes know of their jobs' memory, and of jobs on hold."""
+        self.on_hold.hear(others)
+        self.fitting.hear({node: facts for node, facts in others.items() if facts.fits})
+        self._obey()
 
     def arrived(self, arrivals: Mapping[str, int]) -> None:
         """`Local`: numbers of this node's jobs in the order of arrival."""
@@ -381,6 +423,8 @@ class SocialContract:
             self._set_memory(now)
         if now >= self._fit_due:
             self.fit()
+        if self.on_hold and not self._fits():
+            self._obey()
         self.notices.lingering(self._jobs())
         if self._settings.word("slurm_extend") == "on":
             self.slurm_time.look(self._jobs())
@@ -390,6 +434,7 @@ class SocialContract:
         if self._fits():
             self._fit_due = time.monotonic() + _FIT_EVERY
             knobs = self._settings.number("turn_s"), self._settings.number("share_mem")
+            self._look_at_holds()
             self._fitted(self.fitting.look(self._as_seen(), *knobs, self.speed()))
 
     def _fits(self) -> bool:
@@ -398,11 +443,11 @@ class SocialContract:
     def _fit_again(self) -> None:
         """Decide anew by what is known: after news of other nodes, and at the end of a turn."""
         if self._fits():
+            self._look_at_holds()
             self._fitted(self.fitting.decide())
 
     def _fitted(self, changed: bool) -> None:
-        if self.peers is not None:
-            self.peers.facts(self.fitting.facts())
+        self._tell_facts()
         if changed:
             self._want_stopped()
         self.notices.outgrown(self.fitting.outgrown())
@@ -432,7 +477,9 @@ class SocialContract:
         return as_seen(self._jobs(), self._cgroups, self.pools, self._stopped_elsewhere)
 
     def _stopped_elsewhere(self, jid: str) -> bool:
-        """Whether another node wants this job stopped."""
+        """Whether another node wants this job stopped, or its owner."""
+        if self.on_hold.get(jid) is not None:
+            return True
         told = self._told.get(jid)
         here = "" if self.peers is None else self.peers.node
         return bool(here and told and told.state is State.STOPPED and told.elsewhere(here))

@@ -78,7 +78,8 @@ def members_run_jobs_and_change_nothing() -> None:
         ktap.expect(asked("status")["policy"], "csm", "the policy")
         done = _as_nobody("ctl", "run", "--job", "mine", "--", "id", "-un")
         ktap.expect((done.stdout, done.returncode), ("nobody\n", 0), "a job of nobody's")
-        _refused(_as_nobody("ctl", "cancel", "theirs"), "belongs to user root")
+        for command in ("cancel", "hold", "release"):
+            _refused(_as_nobody("ctl", command, "theirs"), "belongs to user root")
         tasks = _as_nobody("ctl", "tasks", "--job", "theirs")
         ktap.expect((tasks.returncode, "theirs" in tasks.stdout, "sleep" in tasks.stdout), (0, True, False), "tasks")
         ktap.expect("sleep" in _as_nobody("ctl", "jobs").stdout, False, "what root's job runs")

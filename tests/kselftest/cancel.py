@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ctl cancel: a job is told to end, has time for a checkpoint, and is killed when its grace is over."""
+"""ctl cancel: a job is told to end, has time for a checkpoint, and is killed when its grace is over. ctl hold."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def killed_after_its_grace() -> None:
 
 
 def a_stopped_job_ends() -> None:
-    """A stopped job that is told to end goes on for its checkpoint, and is not stopped again."""
+    """A stopped job goes on for its checkpoint when it is told to end; one on hold goes on then, or when released."""
     with agent("epoch_ms=300", policy="poly"), _job("first", _IGNORES), _job("second", _KEEPS) as checkpoint:
         ctl("set", "mpl=1")
         frozen = PARENT / "second" / "cgroup.events"
@@ -83,7 +83,36 @@ def a_stopped_job_ends() -> None:
         ctl("cancel", "second")
         _gone("second")
         ktap.expect(checkpoint.read_text(), "done\n", "checkpoint")
+        ctl("set", "mpl=0")
+        _on_hold("first")
         ctl("cancel", "--now", "first")
+
+
+def _on_hold(jid: str) -> None:
+    """A job is on hold until it is released, whatever is set meanwhile; told to end, it ends as a stopped one does."""
+    frozen = PARENT / jid / "cgroup.events"
+    text = ctl("hold", jid, "nobody", status=2)
+    assert f"job {jid} is on hold: `ctl release {jid}` lets it go on" in text and "no job 'nobody'" in text, text
+    ktap.until(lambda: "frozen 1" in frozen.read_text(), "it is frozen")
+    assert f"job {jid} is on hold already, by root since 2" in ctl("hold", jid)
+    for change in ("mpl=1", "mpl=0", "epoch_ms=200"):
+        ctl("set", change)
+    time.sleep(1)  # some epochs
+    ktap.expect("frozen 1" in frozen.read_text(), True, "frozen after some epochs")
+    row = asked("jobs")[0]
+    ktap.expect((row["state"], row["on_hold"]["by"], row["frozen"]), ("on_hold", "root", True), "ctl jobs")
+    assert f"job {jid} is on hold by root since 2" in ctl("jobs"), row
+    assert f"job {jid} stopped: on hold by root since 2" in ctl("status")
+    ktap.expect(ctl("release", jid), f"job {jid} goes on\n", "ctl release")
+    ktap.until(lambda: "frozen 0" in frozen.read_text(), "it goes on")
+    refused("release", jid, words=(f"job {jid} is not on hold",))
+    with _job("b", _KEEPS) as checkpoint:
+        ctl("hold", "b")
+        ctl("cancel", "b")
+        refused("hold", "b", words=("was told to end", "not put on hold"))
+        _gone("b")
+        ktap.expect(checkpoint.read_text(), "done\n", "the checkpoint of a job on hold")
+        refused("release", "b", words=("no job 'b'",))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ _LOCAL_MB: Final = 24
 _UNUSED: Final = 8 << 10  # KB of a Python program that it does not use again, and that may stay on swap
 _IDLE: Final = 512  # pages that others read back in some seconds
 _SILENT_S: Final = ktap.at_length(12, 0)  # longer than a command waits for an answer
+_ONE_WAITS: Final = (("runs", "stopped"), ("stopped", "runs"))
 _SWAPPED: Final = 256  # KB of a local program that the kernel may have taken before there were jobs
 
 
@@ -86,9 +87,32 @@ def the_later_waits() -> None:
             time.sleep(2)
             ktap.note(f"{_swapped_kb(local.pid)} KB of the local program are on swap")
             ktap.expect(_swapped_kb(local.pid) <= _SWAPPED, True, "the local program has its pages still")
+            _on_hold("second", available)
         ktap.note(f"jobs are held to {_limit()} bytes, {available} were available at first")
         ktap.expect(_limit() < float("inf"), True, "the jobs are held to a limit")
     ktap.expect(PARENT.exists() and _limit() < float("inf"), False, "a limit is left")
+
+
+def _on_hold(jid: str, available: int) -> None:
+    """A job on hold keeps no room: its memory goes out, and a job that waits begins; one on hold does not begin."""
+    ctl("hold", jid)
+    ktap.until(lambda: _frozen(jid), "it is frozen", 10)
+    swap = PARENT / jid / "memory.swap.current"
+    ktap.until(lambda: int(swap.read_text()) > available // 2, "its memory goes out", 60)
+    now = _queue()[jid]
+    assert now["state"] == "on_hold" and now["why"].startswith("on hold by root since 2"), now
+    assert f"job {jid} is on hold by root since 2" in ctl("status")
+    with spawned("ctl", "run", "--job", "next", "--memory", f"{available * 8 // 10 >> 20}M", "--", "sleep", ENDLESS):
+        ktap.until((PARENT / "next").exists, "the next begins beside it", 20)
+        ctl("release", jid)
+        ktap.until(lambda: _states() in ({jid: a, "next": b} for a, b in _ONE_WAITS), "one of them waits", 20, _queue)
+        ctl("hold", jid)
+        ctl("cancel", "--now", "next")
+    ktap.until(lambda: not (PARENT / "next").exists(), "the next has ended")
+    time.sleep(1)
+    ktap.expect(_frozen(jid), True, "on hold still, with all room free")
+    ctl("release", jid)
+    ktap.until(lambda: not _frozen(jid), "it goes on", 20)
 
 
 def _needs(jid: str, size: int) -> bool:

@@ -112,7 +112,8 @@ def test_the_figures() -> None:
         "overtakes_suffered_total": 13,
     }
     states = {key[1:]: value for key, value in found.items() if key[0] == "cosched_job_state"}
-    assert states == {(jid, state): state == now for jid, now in (("a", "slowed"), ("b", "free")) for state in State}
+    several = (*State, "on_hold")
+    assert states == {(jid, state): state == now for jid, now in (("a", "slowed"), ("b", "free")) for state in several}
     for unknown in ("memory_needed_bytes", "share_achieved_ratio", "jobs_memory_used_bytes", "jobs_room_bytes"):
         assert (f"cosched_{unknown}",) not in found, "an unknown value is no 0"
 

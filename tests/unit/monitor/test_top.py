@@ -56,12 +56,13 @@ def test_80x24_shows_everything_the_issue_asks_for() -> None:
 
 def test_a_local_user_and_what_it_means_for_jobs_are_shown() -> None:
     jobs = [job("a", state="slowed"), job("b", frozen=True, state="stopped"), job("c", state="free")]
+    jobs.append(job("d", frozen=True, state="on_hold"))
     assert "user at" not in draw(view())[0]
     assert "L 0.5 · user at keyboard" in draw(view(local_user="keyboard"))[0]
     assert "local user" in draw(view(local_user="knob local_user is on"))[0]
     wide = draw(view(jobs=jobs), 120, 40)
-    states = {text.split()[0]: text.split()[-1] for text in wide if text.split()[:1] in (["a"], ["b"], ["c"])}
-    assert states == {"a": "slowed", "b": "stopped", "c": "runs"}
+    states = {text.split()[0]: text.split()[-1] for text in wide if text.split()[:1] in (["a"], ["b"], ["c"], ["d"])}
+    assert states == {"a": "slowed", "b": "stopped", "c": "runs", "d": "hold"}
 
 
 def test_the_queue_of_jobs_is_told_under_fit() -> None:
@@ -71,6 +72,8 @@ def test_the_queue_of_jobs_is_told_under_fit() -> None:
     assert wanted in "\n".join(draw(view(queue=jobs_queue(fitted("a"), waits)), 100, 30))
     more = jobs_queue(fitted("a"), waits, fitted("c", "stopped"))
     assert "2 wait, first in 12 s" in "\n".join(draw(view(queue=more)))
+    on_hold = jobs_queue(fitted("a"), fitted("c", "on_hold"), turn_left_s=None)
+    assert "1 run " in "\n".join(draw(view(queue=on_hold))) and "wait" not in "\n".join(draw(view(queue=on_hold)))
     alone = jobs_queue(fitted("a"), turn_left_s=None)
     assert "room 60.0 MiB, 1 run  " in "\n".join(draw(view(queue=alone)))
 
@@ -244,6 +247,9 @@ def test_cluster_and_held_jobs_are_shown_where_there_are_any() -> None:
     assert next(text for text in shown if text.startswith("held")).split(maxsplit=1)[1].rstrip() == (
         "small slowed: local user on node2 (keyboard)"
     )
+    on_hold = draw(view(jobs=[job("small", state="on_hold", why="on hold by eve since 2026-11-30 09:00:00")]))
+    held = next(text for text in on_hold if text.startswith("held"))
+    assert held.split(maxsplit=1)[1].rstrip() == "small on hold by eve since 2026-11-30 09:00:00"
 
 
 def test_lost_broker_is_told() -> None:

@@ -271,6 +271,21 @@ class Node:
             return None
         return process.context.copy().run(contract.fitting.ask, wish) if wish.jid not in self.jobs else ""
 
+    def knows(self, jid: str) -> bool:
+        """Whether a job is here, or waits here, and an agent is there to be told of it."""
+        if not self.works or self.contract is None:
+            return False
+        return jid in self.jobs or self.contract.fitting.waits_for(jid) is not None
+
+    def has_on_hold(self, jid: str) -> bool:
+        """Whether it knows of a job that it is on hold."""
+        return self.contract is not None and self.knows(jid) and self.contract.on_hold.get(jid) is not None
+
+    def put_on_hold(self, jid: str, on: bool) -> None:
+        """`ctl hold`, or `ctl release`."""
+        if self.process is not None and self.contract is not None:
+            self.process.call(self.contract.put_on_hold, jid, "eve", on)
+
     def enter(self, jid: str, size: int, declared: int) -> None:
         """A job has its first process here."""
         self.kernel.held[jid] = Held(size, declared)

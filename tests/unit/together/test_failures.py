@@ -15,6 +15,7 @@ import pytest
 
 from ctl.jobs import queue
 from ctl.jobs.queue import Queue
+from ctl.node.on_hold import JobsOnHold
 from ctl.node.pools import Pools
 from ctl.node.social import SocialContract
 from tests.unit.together.node import Kernel
@@ -71,6 +72,8 @@ BROKEN: dict[str, tuple[object, str, Callable[..., Any], str]] = {
     "an ending agent lifts no limit": (Pools, "unlimit", lambda _self, _jids: None, "left on"),
     "a supervisor undoes nothing": (Kernel, "repair", lambda _: [], "left on"),
     "an agent that goes on believes its jobs stopped": (Pools, "hold_still", lambda _: None, "do not fit"),
+    "a hold is not told to the other nodes": (JobsOnHold, "facts", lambda _, known: known, "on hold since"),
+    "a job on hold has its turn": (Queue, "on_hold", lambda _self, _reasons: None, ""),
 }
 
 

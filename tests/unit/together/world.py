@@ -13,6 +13,7 @@ on all their nodes at once, without asking. A job computes while it runs on all 
     each node decides alone              a node that hears nobody runs at least one of its jobs after a lease
     nodes agree                          a job that runs on one of its nodes and not on another does so no longer than a
                                          lease; without failures, no longer than 0.1 s and the way of a message
+    on hold                              without failures, a job on hold runs nowhere; released, it ends as all do
     nothing is left                      after an agent was killed, stopped or unloaded nothing is frozen or limited
 """
 
@@ -27,6 +28,7 @@ from ctl.cluster.events import LEASE
 from ctl.contract import Wish
 from ctl.errors import CoschedError
 from tests.unit.together.carrier import Broker
+from tests.unit.together.holds import Holds
 from tests.unit.together.node import MIB, TOTAL, Node, stand_ins
 from tests.unit.together.virtual_time import Loop
 
@@ -59,7 +61,8 @@ class Job:
     here: list[str] = field(default_factory=list)  # nodes with its processes
     done: float = 0.0
     lost: bool = False  # a node of its was lost
-    ran: float = 0.0  # when it last ran wherever it is
+    ran: float = 0.0  # when it last ran wherever it is, or was on hold
+    on_hold: float | None = None  # since when
 
     def claim(self, node: Node, size: int) -> int:
         """What it is counted with on a node, where it has so many bytes."""
@@ -107,6 +110,7 @@ class World:
         if self.failures:
             for _ in range(self.draw.randrange(1, 7)):
                 self.later(self.draw.uniform(3, _BEFORE), self._fail)
+        self._holds = Holds(self, _BEFORE)
         self.loop.run_until(_BEFORE)
         self._mend()
         if self.draw.random() < 0.3:
@@ -341,7 +345,7 @@ class World:
             return
         self.later(_TICK, self._tick)
         for job in list(self.jobs.values()):
-            if job.here and all(node.runs(job.jid) for node in self._of(job)):
+            if job.on_hold is not None or (job.here and all(node.runs(job.jid) for node in self._of(job))):
                 job.ran = self.loop.now
             if len(job.here) == len(job.needs) and not job.lost and all(node.runs(job.jid) for node in self._of(job)):
                 job.done += _TICK
@@ -366,12 +370,15 @@ class World:
                 wrong["fits not", name] = since
                 if now - since > _SLACK:
                     raise Broken(f"{running} do not fit on {name}: {sizes}")
-            alone = node.works and not self.broker.of(name) and bool(node.kernel.held)
+            may = [jid for jid in node.kernel.held if not node.has_on_hold(jid)]
+            alone = node.works and not self.broker.of(name) and bool(may)
             if alone and not any(node.runs(jid) for jid in node.kernel.held):
                 since = max(self._wrong.get(("waits alone", name), now), node.troubled)
                 wrong["waits alone", name] = since
                 if now - since > LEASE + 2 * _SLACK:  # it notices, and the lease ends
                     raise Broken(f"{name} hears nobody, and runs nothing since {since:.2f}")
+        if wrong_hold := self._holds.wrong(_DIFFER):
+            raise Broken(wrong_hold)
         for job in self.jobs.values():
             differ = len({node.runs(job.jid) for node in self._of(job)}) > 1
             if differ and all(node.hears for node in self.nodes.values()):
