@@ -16,7 +16,8 @@ from tests.kselftest.node import job, loaded, spawned
 _L = 0.25
 _SECONDS = ktap.at_length(8.0, 3.0)
 _MOST_OFF = ktap.at_length(0.03, 0.08)  # the shorter form runs on hosts that are busy: ticks get lost
-_LENT = 0.1  # of their part, that jobs may miss where local tasks block: these take first what is lent
+_LENT = 0.1  # of their part, that jobs may miss where local tasks block: these take first what is lent. And of the
+# others' part, that jobs may have beside the only local task while it blocks: for 1 %, and until its timer is heard
 _BUSY = ("1000000", "1")  # blocks: computes for 1 s, sleeps 1 us
 _OFTEN = ("9900", "100")  # blocks a hundred times a second
 
@@ -60,7 +61,8 @@ def _shares(scheduler: Scheduler, wanted: str, kinds: tuple[tuple[str, str], tup
         got = _share(jobs, locals_, kinds)
         ktap.note(f"{jobs} to {locals_}: {got:.3f}, set {expected:.3f}")
         least = expected - max(_MOST_OFF, _LENT * expected if kinds[1] is _OFTEN else 0)
-        holds = least < got < expected + _MOST_OFF
+        lent = _LENT * (1 - expected) if kinds[1] is _OFTEN and locals_ == 1 else 0
+        holds = least < got < expected + _MOST_OFF + lent
         ktap.measured(holds, f"{jobs} to {locals_}: {got:.3f} of the CPU, {expected:.3f} set")
     assert scheduler.stats()["expirations"] > 0
 

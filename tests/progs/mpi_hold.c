@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Each rank prints its node and cgroup, meets the others, and stays for so many seconds: mpi_hold SECONDS. */
+/* Each rank prints its node and cgroup, meets the others, stays for so long, and meets them again: mpi_hold SECONDS. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -24,6 +24,9 @@ int main(int argc, char **argv)
 	printf("rank %d of sum %d on %s in %s\n", rank, sum, host, group);
 	fflush(stdout);
 	sleep(argc > 1 ? atoi(argv[1]) : 0);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (!rank && argc > 1 && atoi(argv[1]))
+		printf("all met again\n");
 	MPI_Finalize();
 	return 0;
 }
