@@ -21,7 +21,9 @@ from enum import StrEnum
 from typing import Any, Final, NotRequired, Protocol, TypedDict
 
 __all__ = [
+    "IN_MEMORY",
     "MAX_SKEW",
+    "SUSPENDED",
     "Cluster",
     "ClusterNode",
     "Cpu",
@@ -54,6 +56,8 @@ __all__ = [
 # between agent and cluster
 
 MAX_SKEW: Final = 60.0  # seconds that two nodes' clocks may be apart
+SUSPENDED: Final = "its processes are stopped (SIGSTOP or a debugger)"  # a job that its owner has stopped
+IN_MEMORY: Final = ("runs", "held", "suspended")  # states of a QueuedJob whose memory the room holds
 
 
 class State(StrEnum):
@@ -100,6 +104,7 @@ class JobFacts:
     here: bool = True  # it has processes on this node; else it asks whether it may begin
     runs: bool = False
     now: bool = False  # its owner wants it to run whether or not it fits
+    suspended: bool = False  # its owner has stopped its processes here: it gives way to all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +231,9 @@ class JobQueue(Protocol):
 
     def linger(self, jid: str, lingers: bool) -> None:
         """Whether the command of a job here has ended and other processes of it live on: then it needs what it has."""
+
+    def suspend(self, jid: str, suspended: bool) -> None:
+        """Whether a job's owner has stopped its processes here: then it gives way to all others, on all its nodes."""
 
     def notice(self, jid: str, working: int, ranks: int) -> None:
         """What a running job here gets by with, bytes, and its ranks, each at most so far: for its history."""
@@ -398,8 +406,9 @@ class QueuedJob(TypedDict):
     """One job of the queue."""
 
     jid: str
-    state: str  # "runs", "held" (runs, and waits for memory), "waits" (not begun yet), "stopped" (and pushed out)
-    # or "on_hold" (begun or not: until its owner releases it)
+    # "runs", "held" (runs, and waits for memory), "suspended" (its owner has stopped its processes, and it is in
+    # memory), "waits" (not begun yet), "stopped" (and pushed out) or "on_hold" (begun or not: until it is released)
+    state: str
     need: int  # bytes on this node: declared, else estimated, or what it had so far if that is more
     stays: int  # bytes of the need that are in memory also when it is stopped; 0 for another node's job
     needs: dict[str, int]  # bytes, by node

@@ -165,8 +165,9 @@ def queue(as_json: bool) -> None:
 
     need: what the job's owner declared, else what its history or its program tells, or what it had so far if that is
     more; in a cluster, on each of its nodes. passed: jobs that began while it waited; after 15 nobody passes it. state:
-    runs, held (runs, and waits for memory), waits (not begun yet), stopped (begun, and pushed out of memory) or on hold
-    (`ctl hold`). The order is that of all nodes.
+    runs, held (runs, and waits for memory), suspended (its owner has stopped its processes, and nobody wants its
+    memory), waits (not begun yet), stopped (begun, and pushed out of memory) or on hold (`ctl hold`). The order is that
+    of all nodes.
 
     \b
     Example:

@@ -23,6 +23,7 @@ class Entry:
     peak: int = 0  # bytes, as seen
     size: int = 0  # bytes, as seen last
     lingers: bool = False  # its command has ended: what was declared or estimated for it is over
+    suspended: bool = False  # its owner has stopped its processes
     stays: int = 0  # bytes, as seen, that are in memory also when it is stopped
     working: int = 0  # bytes, as seen, of its working set
     ranks: int = 0  # on this node, as seen
@@ -43,7 +44,7 @@ class Entry:
         """What the other nodes should know of it."""
         here = self.lease is None
         times = (self.behind, self.since, self.passed)
-        return JobFacts(self.jid, self.need, self.arrival, *times, here, self.runs, self.now)
+        return JobFacts(self.jid, self.need, self.arrival, *times, here, self.runs, self.now, self.suspended)
 
     def is_over(self, at: float) -> bool:
         """Whether the job is gone at this time: it had processes here, or it asked too long ago."""

@@ -10,6 +10,9 @@ whatever it needs, if no other job can use its nodes (B-PP-9). Of several such j
 because it pages least; the reading of the paper has the first. And a job must not wait for ever, which is ours, too: it
 begins if it was passed PASSES times.
 
+A job whose owner has stopped its processes, by SIGSTOP or with a debugger, gives way to all others: it is in memory
+only where it fits beside them. It keeps its place in the order for the time when it is continued.
+
 The rule is a function of facts, so nodes that know the same facts come to the same verdict.
 """
 
@@ -19,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ctl.contract import SUSPENDED
 from ctl.jobs.mib import needed, there
 
 __all__ = ["PASSES", "Demand", "Wait", "fit"]
@@ -35,6 +39,7 @@ class Demand:
     runs: bool = False  # it runs now
     passed: int = 0  # jobs that started while it waited before them
     now: bool = False  # its owner wants it to run whether or not it fits
+    suspended: bool = False  # its owner has stopped its processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Wait:
     need: int  # bytes on this node, of which `free` are there
     free: int
     behind: str = ""  # the job that no other may pass any more; empty: it does not fit
+    suspended: bool = False  # it waits for its owner, and not for a turn
 
     def why(self, several: bool = False) -> str:
         """The reason in words, with the node if there are `several`.
@@ -55,6 +61,9 @@ class Wait:
         >>> Wait("sim2", "node2", 4096, 0).why()
         'no memory is free'
         """
+        return f"{SUSPENDED}: {self._lack(several)}" if self.suspended else self._lack(several)
+
+    def _lack(self, several: bool) -> str:
         if self.behind:
             return f"job {self.behind} was passed {PASSES} times and is next"
         where = f" on {self.node}" if several else ""
@@ -72,33 +81,51 @@ def fit(jobs: Sequence[Demand], rooms: Mapping[str, int]) -> tuple[list[str], li
     >>> fit(two, {"n": 35})[0], fit(two, {"n": 10})[0]  # a is too large; where both are, b lacks less
     (['b'], ['b'])
     """
-    free, taken = dict(rooms), set[str]()
-    running = set[str]()
-    waits: dict[str, Wait] = {}
-    first = ""  # the job that no other may pass
+    seats = _Seats(rooms)
+    for suspended in (False, True):
+        seats.fill([job for job in jobs if job.suspended == suspended])
+    return [job.jid for job in jobs if job.jid in seats.running], [
+        seats.waits[job.jid] for job in jobs if job.jid in seats.waits
+    ]
 
-    def run(job: Demand) -> None:
-        running.add(job.jid)
-        taken.update(job.needs)
+
+class _Seats:
+    """The memory of all nodes, and who has it."""
+
+    def __init__(self, rooms: Mapping[str, int]) -> None:
+        self.running: set[str] = set()
+        self.waits: dict[str, Wait] = {}
+        self._rooms, self._free, self._taken = rooms, dict(rooms), set[str]()
+        self._first = ""  # the job that no other may pass
+
+    def fill(self, jobs: Sequence[Demand]) -> None:
+        """Jobs in their order, beside those that run already."""
+        for job in jobs:
+            now = job.now and not job.suspended
+            short = next((node for node, need in job.needs.items() if need > self._free[node]), None)
+            alone = self._taken.isdisjoint(job.needs)
+            if short is not None and not now and not (alone and (job.runs or job.passed >= PASSES)):
+                self._wait(job, short)
+                self._first = self._first or (job.jid if job.passed >= PASSES else "")
+            elif self._first and not job.runs and not now:
+                self._wait(job, next(iter(job.needs), ""), self._first)
+            else:
+                self._run(job)
+        for job in sorted(jobs, key=lambda job: _lacks(job, self._rooms)):  # of jobs alike the first
+            wait = self.waits.get(job.jid)
+            if wait is not None and not wait.behind and self._taken.isdisjoint(job.needs):
+                del self.waits[job.jid]
+                self._run(job)
+
+    def _run(self, job: Demand) -> None:
+        self.running.add(job.jid)
+        self._taken.update(job.needs)
         for node, need in job.needs.items():
-            free[node] -= need
+            self._free[node] -= need
 
-    for job in jobs:
-        short = next((node for node, need in job.needs.items() if need > free[node]), None)
-        alone = taken.isdisjoint(job.needs)
-        if short is not None and not job.now and not (alone and (job.runs or job.passed >= PASSES)):
-            waits[job.jid] = Wait(job.jid, short, job.needs[short], max(0, free[short]))
-            first = first or (job.jid if job.passed >= PASSES else "")
-        elif first and not job.runs and not job.now:
-            node = next(iter(job.needs), "")
-            waits[job.jid] = Wait(job.jid, node, job.needs.get(node, 0), max(0, free.get(node, 0)), first)
-        else:
-            run(job)
-    for job in sorted(jobs, key=lambda job: _lacks(job, rooms)):  # of jobs alike the first
-        if job.jid in waits and not waits[job.jid].behind and taken.isdisjoint(job.needs):
-            del waits[job.jid]
-            run(job)
-    return [job.jid for job in jobs if job.jid in running], list(waits.values())
+    def _wait(self, job: Demand, node: str, behind: str = "") -> None:
+        need, free = job.needs.get(node, 0), max(0, self._free.get(node, 0))
+        self.waits[job.jid] = Wait(job.jid, node, need, free, behind, job.suspended)
 
 
 def _lacks(job: Demand, rooms: Mapping[str, int]) -> int:

@@ -52,6 +52,7 @@ class Known:
     here: bool = False  # it has processes somewhere
     runs: bool = False
     now: bool = False
+    suspended: bool = False  # on one of its nodes: the others wait for that one
 
     def add(self, node: str, place: int, fact: JobFacts) -> None:
         """What one more node knows."""
@@ -64,10 +65,11 @@ class Known:
         self.here |= fact.here
         self.runs |= fact.runs
         self.now |= fact.now
+        self.suspended |= fact.suspended
 
     def demand(self) -> Demand:
         """What the rule needs to know."""
-        return Demand(self.jid, self.needs, self.runs, self.passed, self.now)
+        return Demand(self.jid, self.needs, self.runs, self.passed, self.now, self.suspended)
 
 
 def merge(
@@ -105,12 +107,12 @@ def had_their_turn(jobs: Sequence[Known], waited: bool, end: float, turn_s: floa
     """The jobs that go behind at this end of a turn, of jobs in their order.
 
     If jobs `waited`, all that run, and have for KEPT of a turn. Else memory is not what they want, but the CPU: those
-    that were first on each of their nodes (rule `order`).
+    that were first on each of their nodes (rule `order`). Jobs whose owner has stopped them keep their place.
     """
     taken: set[str] = set()
-    found = []
-    for job in (job for job in jobs if job.runs):
+    found, running = [], [job for job in jobs if job.runs and not job.suspended]
+    for job in running:
         if (waited or not taken & job.needs.keys()) and job.since <= end - KEPT * turn_s:
             found.append(job.jid)
         taken |= job.needs.keys()
-    return found if waited or len(found) < sum(job.runs for job in jobs) else []
+    return found if waited or len(found) < len(running) else []

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from ctl.contract import Load, NodeFacts, Wish
+from ctl.contract import SUSPENDED, Load, NodeFacts, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.jobs.elsewhere import elsewhere, outgrown, unclaimed
 from ctl.jobs.entry import Entry
@@ -109,6 +109,11 @@ class Queue:
         if jid in self._own:
             self._own[jid].lingers = lingers
 
+    def suspend(self, jid: str, suspended: bool) -> None:
+        """Whether a job's owner has stopped its processes here: then it gives way to all others, on all its nodes."""
+        if jid in self._own:
+            self._own[jid].suspended = suspended
+
     def notice(self, jid: str, working: int, ranks: int) -> None:
         """What a running job here gets by with, bytes, and its ranks: for its history, which keeps the most of each."""
         entry = self._own.get(jid)
@@ -147,11 +152,11 @@ class Queue:
         self._cancelled = {jid: end for jid, end in self._cancelled.items() if end > at}
         self._put_in_order(at)
         running, waits = self._fitted()
-        begins = bool(waits) and self._quiet is not None and at > self._quiet + self._turn()
+        begins = _want_turns(waits) and self._quiet is not None and at > self._quiet + self._turn()
         if begins:
             self._forget_turns(at)
             running, waits = self._fitted()
-        self._quiet = None if waits else at if self._quiet is None else min(self._quiet, at)
+        self._quiet = None if _want_turns(waits) else at if self._quiet is None else min(self._quiet, at)
         self._waits = {wait.jid: wait for wait in waits}
         self._look_elsewhere()
         self._count_passes(set(running), at, begins)
@@ -259,7 +264,7 @@ class Queue:
                 "declared": own.declared if own else None,
                 "estimated": own.estimated if own else None,
                 "passed": known.passed,
-                "why": self.why(known.jid) or self._outgrown.get(known.jid, ""),
+                "why": self.why(known.jid) or (SUSPENDED if known.suspended else self._outgrown.get(known.jid, "")),
             }
             jobs.append(row)
         left = end - at if end is not None and self._waits else None
@@ -286,8 +291,9 @@ class Queue:
     def _state(self, known: Known) -> str:
         if known.jid in self._on_hold:
             return "on_hold"
-        waiting = "stopped" if known.here else "waits"
-        return waiting if known.jid in self._waits else "runs"
+        if known.jid in self._waits:
+            return "stopped" if known.here else "waits"
+        return "suspended" if known.suspended else "runs"
 
     def _outside(self, user: str) -> int:
         """How many jobs of a user wait without a process here."""
@@ -342,10 +348,11 @@ class Queue:
         if self._end > at:  # the clock was set back: the others do not hear of that turn
             self._end, self._behind = end, {}
         self._order = merge(self._all(), self._behind, at, end)
-        waited = any(job.jid in self._waits for job in self._order)
+        waiting = {jid for jid, wait in self._waits.items() if not wait.suspended}
+        waited = any(job.jid in waiting for job in self._order)
         if end > self._end:
             self._end = end
-            for jid in self._waits.keys() & self._own.keys():
+            for jid in waiting & self._own.keys():
                 own = self._own[jid]
                 own.passed = max(own.passed, min(PASSES, own.passed + _TURN_PASSES))
             had = had_their_turn(self._order, waited, end, length)
@@ -369,7 +376,8 @@ class Queue:
         for known in reversed(self._order):
             runs, own = known.jid in running, self._own.get(known.jid)
             if own is not None:
-                own.behind, own.passed = known.behind, 0 if runs else own.passed + started
+                own.behind = known.behind
+                own.passed = 0 if runs else own.passed + (0 if known.suspended else started)
                 own.since = at if runs and (begins or not own.runs) else own.since
                 own.runs = runs
                 if known.jid in self._on_hold:
@@ -382,7 +390,14 @@ class Queue:
         A job that waits on another node says that this node has done so, perhaps before the last turn ended. Then they
         count as gone behind at the end that it tells: with two ends the nodes would have two orders.
         """
-        told = [job.behind for facts in self._others.values() for job in facts.jobs if not job.runs]
+        suspended = {job.jid for job in self._order if job.suspended}
+        others = [job for facts in self._others.values() for job in facts.jobs if job.jid not in suspended]
+        told = [job.behind for job in others if not job.runs]
         end = min([last_end(at, self._turn()), *told])
         self._behind = {job.jid: end for job in self._order}
         self._order = merge(self._all(), self._behind, at, end)
+
+
+def _want_turns(waits: list[Wait]) -> bool:
+    """Whether one of them waits for its turn: a job that its owner has stopped waits for its owner."""
+    return any(not wait.suspended for wait in waits)

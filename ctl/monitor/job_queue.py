@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
-from ctl.contract import Job, Queue, QueuedJob
+from ctl.contract import IN_MEMORY, Job, Queue, QueuedJob
 from ctl.monitor.listing import Entry, listing
 from ctl.monitor.palette import LIMIT, PARALLEL, QUIET, WARN
 from ctl.monitor.pen import Pen
@@ -19,12 +19,18 @@ from ctl.monitor.text import Column, clean, duration, level, line, number, of, s
 __all__ = ["job_queue", "place_in_queue"]
 
 _COLUMNS: Final = (
-    *(Column("STATE", 7), Column("NEED", 8, True), Column("DECLARED", 8, True), Column("ESTIMATE", 8, True)),
+    *(Column("STATE", 9), Column("NEED", 8, True), Column("DECLARED", 8, True), Column("ESTIMATE", 8, True)),
     *(Column("PASSED", 6, True), Column("MEMORY", 8, True), Column("SWAP", 8, True)),
 )
 _ON_HOLD: Final = "on_hold"
-_STATES: Final = {"runs": QUIET, "held": LIMIT, "waits": WARN, "stopped": LIMIT, _ON_HOLD: WARN}
-_RUN: Final = ("runs", "held")
+_STATES: Final = {
+    "runs": QUIET,
+    "held": LIMIT,
+    "suspended": WARN,
+    "waits": WARN,
+    "stopped": LIMIT,
+    _ON_HOLD: WARN,
+}
 _LEGEND: Final = (
     "A job runs if its need fits on all its nodes beside the jobs above it.",
     "NEED: what its owner declared, else the estimate, or what it had so far if that is more.",
@@ -52,14 +58,14 @@ def job_queue(pen: Pen, room: int) -> list[Text]:
 
 
 def place_in_queue(queue: Queue) -> tuple[list[QueuedJob], list[QueuedJob]]:
-    """The jobs that run, and those that wait, in their order; jobs on hold do neither."""
-    run = [job for job in queue["jobs"] if job["state"] in _RUN]
-    return run, [job for job in queue["jobs"] if job["state"] not in (*_RUN, _ON_HOLD)]
+    """The jobs in memory, and those that wait, in their order; jobs on hold do neither."""
+    run = [job for job in queue["jobs"] if job["state"] in IN_MEMORY]
+    return run, [job for job in queue["jobs"] if job["state"] not in (*IN_MEMORY, _ON_HOLD)]
 
 
 def _room(pen: Pen, queue: Queue) -> Text:
     run, _ = place_in_queue(queue)
-    needed = sum(job["need" if job["state"] in _RUN else "stays"] for job in queue["jobs"])
+    needed = sum(job["need" if job["state"] in IN_MEMORY else "stays"] for job in queue["jobs"])
     taken = f" {of(needed, queue['room'], pen.glyphs.none)} for {_jobs(len(run), 'running')}"
     left = queue["room"] - needed
     free = Text(f"{size(left)} free") if left >= 0 else Text("more than there is", LIMIT)

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from ctl.contract import Cluster, ClusterNode, Job, Queue
+from ctl.contract import IN_MEMORY, Cluster, ClusterNode, Job, Queue
 from ctl.monitor.listing import Entry, listing
 from ctl.monitor.palette import LIMIT, LOCAL, PARALLEL, QUIET, WARN
 from ctl.monitor.pen import Pen
@@ -116,7 +116,7 @@ def _rooms(queue: Queue | None, node: str) -> tuple[int | None, int | None]:
     """A node's room for jobs, and what of it no running job needs; None: not known."""
     if queue is None or node not in queue["rooms"]:
         return None, None
-    taken = sum(job["needs"].get(node, 0) for job in queue["jobs"] if job["state"] in ("runs", "held"))
+    taken = sum(job["needs"].get(node, 0) for job in queue["jobs"] if job["state"] in IN_MEMORY)
     return queue["rooms"][node], max(0, queue["rooms"][node] - taken)
 
 

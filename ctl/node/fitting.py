@@ -27,6 +27,7 @@ from ctl.node.load import LoadMeter
 from ctl.node.pools import Pools
 from ctl.node.room import Room, take_sample
 from ctl.node.set_memory import Job
+from ctl.node.suspended import Suspended
 from ctl.node.working_set import WorkingSets
 
 __all__ = ["Fitting"]
@@ -48,7 +49,7 @@ class Fitting:
         self.held: dict[str, str] = {}  # jobs that run and wait for memory, and why
         self._queue, self._cgroups, self._pools = queue, cgroups, pools
         self._room, self._load = Room(), LoadMeter()
-        self._working = WorkingSets()
+        self._working, self._suspended = WorkingSets(), Suspended()
         self._met: set[str] = set()  # jobs whose request of Slurm, or declared need, is known
         self._outgrown: set[str] = set()  # jobs of which outgrown() has told
 
@@ -61,10 +62,12 @@ class Fitting:
         here = [job.jid for job in seen]
         self._meet(here, now)
         self._outgrown.intersection_update(here)
+        steady, kept = time.monotonic(), swap.kept()  # the time of day may jump
+        self._suspended.look(seen, steady)
         for job in seen:
             self._queue.linger(job.jid, job.lingers)
+            self._queue.suspend(job.jid, job.jid in self.suspended)
         self._notice([job for job in seen if not job.stopped])
-        steady, kept = time.monotonic(), swap.kept()  # the time of day may jump
         zram = int(kept.zram * sum(job.swapped for job in seen))  # of jobs, and charged to none
         held, files = self._cgroups.pool_held()
         held += zram + sum(job.resident for job in seen if self._cgroups.is_slurm(job.jid))
@@ -81,8 +84,13 @@ class Fitting:
                 self._pools.come_back(job.jid)
         if seen:
             self._pools.hold(limit - zram)
-        self.held = self._held([job for job in seen if job.jid not in stopped])
+        self.held = self._held([job for job in seen if job.jid not in stopped and job.jid not in self.suspended])
         return self.stops != before
+
+    @property
+    def suspended(self) -> frozenset[str]:
+        """The jobs here whose owner has stopped their processes."""
+        return self._suspended.jids
 
     def _held(self, running: list[Job]) -> dict[str, str]:
         """The running jobs that wait for memory at the limit of all jobs, each with the reason and the ways out."""

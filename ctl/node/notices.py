@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What people are told of a job once, however often it is seen: that it outgrew its node, is held, or lingers."""
+"""What people are told of a job once, however often it is seen: that it outgrew its node, is held, lingers,
+or was stopped by its owner."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
+from ctl.contract import SUSPENDED
 from ctl.errors import CoschedError
 from ctl.kernel.cgroups import JobCgroups
 from ctl.node.jobs import Job
@@ -20,6 +22,7 @@ class Notices:
         self._cgroups, self._tell = cgroups, tell
         self._held: set[str] = set()
         self._lingering: set[str] = set()
+        self._suspended: set[str] = set()
 
     def outgrown(self, jobs: Iterable[tuple[str, str]]) -> None:
         """Jobs that run in too little memory while another node has more, each with the way there."""
@@ -42,7 +45,17 @@ class Notices:
                 text = f"job {job.jid} goes on: {job.why()}; `ctl cancel {job.jid}` ends them"
                 self._tell("job", text, jid=job.jid, action="lingers")
 
+    def suspended(self, jids: Set[str]) -> None:
+        """The jobs that their owner has stopped, of all these; those that he continued are told, too."""
+        for jid in sorted(jids - self._suspended):
+            self._tell("job", f"job {jid} gives way to others: {SUSPENDED}", jid=jid, action="suspended")
+        for jid in sorted(self._suspended - jids):
+            self._tell("job", f"job {jid} has its place in the queue again: its owner continued it", jid=jid,
+                       action="continued")
+        self._suspended = set(jids)
+
     def forget(self, jid: str) -> None:
         """The job has ended."""
         self._held.discard(jid)
         self._lingering.discard(jid)
+        self._suspended.discard(jid)

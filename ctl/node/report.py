@@ -12,9 +12,11 @@ from typing import Any, cast
 from ctl import contract as views
 from ctl import policy
 from ctl.kernel import sysinfo
+from ctl.kernel.process_state import all_stopped
 from ctl.node import overload
 from ctl.node.agent import Agent
 from ctl.node.contract_report import contract_report
+from ctl.node.jobs import Job
 from ctl.node.rates import Rates
 from ctl.policy import values as knob_values
 
@@ -182,7 +184,7 @@ class Report:
         return {
             "room": now["room"],
             "turn_left_s": now["turn_left_s"],
-            "runs": [job["jid"] for job in now["jobs"] if job["state"] in ("runs", "held")],
+            "runs": [job["jid"] for job in now["jobs"] if job["state"] in views.IN_MEMORY],
             "waits": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] in ("waits", "stopped")],
             "held": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == "held"],
             "on_hold": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == "on_hold"],
@@ -245,7 +247,7 @@ class Report:
                     # a stop by slots ends in a moment, and is no state of a job
                     "frozen": usage["frozen"] and (agent.contract.pools.stopped(job.jid) or not stopped_by_slot),
                     "state": state,
-                    "why": "; ".join(filter(None, (why, job.why()))),
+                    "why": "; ".join(filter(None, (why, job.why(), _suspended(job, why)))),
                     "on_hold": self._on_hold(job.jid),
                     "stopped_s": agent.contract.pools.stopped_s(job.jid),
                     "user": job.user,
@@ -328,6 +330,11 @@ class Report:
             row["swapin_ms"] = None if seen is None else seen.swapin_ns / 1e6
             row["thrashing_ms"] = None if seen is None else seen.thrashing_ns / 1e6
         return rows
+
+
+def _suspended(job: Job, why: str) -> str:
+    """That its owner has stopped the job, in words, if the reason does not say so; empty: it is not so."""
+    return views.SUSPENDED if views.SUSPENDED not in why and all_stopped(job.processes) else ""
 
 
 def _comm(tid: int) -> str:

@@ -452,6 +452,7 @@ class SocialContract:
             self._want_stopped()
         self.notices.outgrown(self.fitting.outgrown())
         self.notices.held(self.fitting.held)
+        self.notices.suspended(self.fitting.suspended)
         cgids = {job.jid: job.cgid for job in self._jobs()}
         if (placed := [cgids[jid] for jid in self.fitting.order() if jid in cgids]) != self._placed:
             self._placed = placed

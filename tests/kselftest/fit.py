@@ -88,6 +88,7 @@ def the_later_waits() -> None:
             ktap.note(f"{_swapped_kb(local.pid)} KB of the local program are on swap")
             ktap.expect(_swapped_kb(local.pid) <= _SWAPPED, True, "the local program has its pages still")
             _on_hold("second", available)
+            _suspended("second", available)
         ktap.note(f"jobs are held to {_limit()} bytes, {available} were available at first")
         ktap.expect(_limit() < float("inf"), True, "the jobs are held to a limit")
     ktap.expect(PARENT.exists() and _limit() < float("inf"), False, "a limit is left")
@@ -112,6 +113,24 @@ def _on_hold(jid: str, available: int) -> None:
     time.sleep(1)
     ktap.expect(_frozen(jid), True, "on hold still, with all room free")
     ctl("release", jid)
+    ktap.until(lambda: not _frozen(jid), "it goes on", 20)
+
+
+def _suspended(jid: str, available: int) -> None:
+    """A job that its owner stops keeps its memory until another one wants it, and has its turn when he continues it."""
+    pids = [int(pid) for pid in (PARENT / jid / "cgroup.procs").read_text().split()]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    ktap.until(lambda: _states() == {jid: "suspended"}, "it is seen to be stopped", 20, _queue)
+    assert "stopped (SIGSTOP or a debugger)" in ctl("jobs") and not _frozen(jid)
+    with spawned("ctl", "run", "--job", "next", "--memory", f"{available * 8 // 10 >> 20}M", "--", "sleep", ENDLESS):
+        ktap.until(lambda: _states() == {jid: "stopped", "next": "runs"}, "it gives way", 30, _queue)
+        assert "its processes are stopped" in _queue()[jid]["why"], _queue()
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        ktap.until(lambda: _states() in ({jid: a, "next": b} for a, b in _ONE_WAITS), "one waits", 20, _queue)
+        ktap.until(lambda: "its processes are stopped" not in _queue()[jid]["why"], "it waits for a turn", 20, _queue)
+        ctl("cancel", "--now", "next")
     ktap.until(lambda: not _frozen(jid), "it goes on", 20)
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,3 +92,21 @@ def test_earlier_jobs_do_not_depend_on_later_ones(jobs: list[Demand], rooms: dic
     jobs = [job for job in jobs if fits(job, rooms)]
     before = {job.jid for job in jobs[:upto]}
     assert [jid for jid in fit(jobs, rooms)[0] if jid in before] == fit(jobs[:upto], rooms)[0]
+
+
+@given(JOBS, ROOMS, st.sets(st.integers(0, 7)))
+def test_who_was_stopped_by_his_owner_takes_nothing_from_others(
+    jobs: list[Demand], rooms: dict[str, int], which: set[int]
+) -> None:
+    """Those that work run as if the others were not there; and the others run in what is left."""
+    jobs = [replace(job, suspended=place in which) for place, job in enumerate(jobs)]
+    working = [job for job in jobs if not job.suspended]
+    running, waits = fit(jobs, rooms)
+    assert [jid for jid in running if jid in {job.jid for job in working}] == fit(working, rooms)[0]
+    assert {wait.jid for wait in waits if wait.suspended} == {job.jid for job in jobs if job.suspended} - {*running}
+    free = {node: room - sum(job.needs.get(node, 0) for job in working if job.jid in running)
+            for node, room in rooms.items()}  # fmt: skip
+    taken = {node for job in working if job.jid in running for node in job.needs}
+    for job in jobs:
+        if job.suspended and job.jid in running and not taken.isdisjoint(job.needs):
+            assert fits(job, free), (job, free)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +63,7 @@ class Kernel(JobCgroups):
         self.high: int | None = None
         self.sure = self.low = 0
         self.protected: dict[str, tuple[int, int]] = {}
+        self.suspended: set[int] = set()  # processes that their owner has stopped
 
     def repair(self) -> list[str]:
         """What the supervisor does when the agent is killed or stopped."""
@@ -179,6 +180,7 @@ class Node:
         self.process: Process | None = None
         self.contract: SocialContract | None = None
         self.troubled = 0.0  # when something was last wrong here
+        self.last_pid = 0
         self.left: list[str] = []  # what an agent left that was unloaded
 
     @property
@@ -289,9 +291,22 @@ class Node:
     def enter(self, jid: str, size: int, declared: int) -> None:
         """A job has its first process here."""
         self.kernel.held[jid] = Held(size, declared)
+        self.last_pid += 1
         job = self.jobs[jid] = Job(jid, Path("/nowhere"), len(self.jobs) + 1, "eve", started=self.wall())
+        job.processes.add(self.last_pid)
         if self.process is not None and self.contract is not None:
             self.process.call(self.contract.job_began, job)
+
+    def suspend(self, jid: str, suspended: bool) -> None:
+        """The owner of a job here stops its processes, or continues them."""
+        if suspended:
+            self.kernel.suspended |= self.jobs[jid].processes
+        else:
+            self.kernel.suspended -= self.jobs[jid].processes
+
+    def suspends(self, jid: str) -> bool:
+        """Whether the owner of a job has stopped its processes here."""
+        return jid in self.jobs and self.jobs[jid].processes <= self.kernel.suspended
 
     def leave(self, jid: str) -> None:
         """A job's last process here has ended."""
@@ -320,6 +335,11 @@ def stand_ins(loop: Loop) -> Iterator[None]:
         now = process.owner.kernel.meminfo()  # type: ignore[attr-defined]
         return [now[name] for name in names]
 
+    def all_stopped(pids: Set[int]) -> bool:
+        process = current.get()
+        assert process is not None
+        return bool(pids) and pids <= process.owner.kernel.suspended  # type: ignore[attr-defined]
+
     with contextlib.ExitStack() as stack:
         for target, stand_in in {
             "ctl.cluster.membership.Files": _Files,
@@ -329,6 +349,7 @@ def stand_ins(loop: Loop) -> Iterator[None]:
             "ctl.kernel.sysinfo.online_cpus": lambda: [0],
             "ctl.kernel.sysinfo.runnable_tasks": lambda: 1,
             "ctl.node.pools.ThreadPoolExecutor": Thread,
+            "ctl.node.suspended.all_stopped": all_stopped,
             "ctl.node.social.speed.measure": lambda: 1.0,
             "ctl.process.relay.is_member": lambda _directory: True,
         }.items():

@@ -73,6 +73,7 @@ BROKEN: dict[str, tuple[object, str, Callable[..., Any], str]] = {
     "a supervisor undoes nothing": (Kernel, "repair", lambda _: [], "left on"),
     "an agent that goes on believes its jobs stopped": (Pools, "hold_still", lambda _: None, "do not fit"),
     "a hold is not told to the other nodes": (JobsOnHold, "facts", lambda _, known: known, "on hold since"),
+    "a job keeps its turn though its owner stopped it": (Queue, "suspend", lambda *_: None, "its owner has stopped"),
     "a job on hold has its turn": (Queue, "on_hold", lambda _self, _reasons: None, ""),
 }
 

@@ -14,6 +14,8 @@ on all their nodes at once, without asking. A job computes while it runs on all 
     nodes agree                          a job that runs on one of its nodes and not on another does so no longer than a
                                          lease; without failures, no longer than 0.1 s and the way of a message
     on hold                              without failures, a job on hold runs nowhere; released, it ends as all do
+    who is stopped gives way             a job that its owner has stopped is not alone in memory for longer than a few
+                                         seconds while another one waits that has begun on the same nodes or on fewer
     nothing is left                      after an agent was killed, stopped or unloaded nothing is frozen or limited
 """
 
@@ -111,6 +113,8 @@ class World:
             for _ in range(self.draw.randrange(1, 7)):
                 self.later(self.draw.uniform(3, _BEFORE), self._fail)
         self._holds = Holds(self, _BEFORE)
+        for _ in range(self.draw.choice((0, 0, 1, 3))):
+            self.later(self.draw.uniform(3, _BEFORE), self._suspend)
         self.loop.run_until(_BEFORE)
         self._mend()
         if self.draw.random() < 0.3:
@@ -189,6 +193,26 @@ class World:
         if job.asks and len(job.here) == 1:
             for other in list(job.needs)[1:]:
                 self.later(self.draw.uniform(0.1, 1.5), self._ask, job, other, False)
+
+    def _suspend(self) -> None:
+        """The owner of a job stops it, on all its nodes or on one, and continues it later."""
+        begun = [job for job in self.jobs.values() if job.here]
+        if begun:
+            job = self.draw.choice(begun)
+            names = self.draw.choice((job.here, job.here[:1]))
+            self.say(f"{job.jid} is stopped by its owner on {names}")
+            for node in [self.nodes[name] for name in names if name in self.nodes]:
+                node.suspend(job.jid, True)
+            self.later(self.draw.uniform(1, _BEFORE), self._continue, job)
+
+    def _continue(self, job: Job) -> None:
+        if job.jid in self.jobs:
+            self.say(f"{job.jid} is continued by its owner")
+            for node in [node for node in self._of(job) if job.jid in node.jobs]:
+                node.suspend(job.jid, False)
+
+    def _suspended(self, job: Job) -> bool:
+        return any(node.suspends(job.jid) for node in self._of(job))
 
     def _over(self, job: Job, why: str) -> None:
         """A job has ended, or is aborted."""
@@ -345,9 +369,11 @@ class World:
             return
         self.later(_TICK, self._tick)
         for job in list(self.jobs.values()):
-            if job.on_hold is not None or (job.here and all(node.runs(job.jid) for node in self._of(job))):
+            suspended = self._suspended(job)
+            everywhere = bool(job.here) and all(node.runs(job.jid) for node in self._of(job))
+            if suspended or job.on_hold is not None or everywhere:
                 job.ran = self.loop.now
-            if len(job.here) == len(job.needs) and not job.lost and all(node.runs(job.jid) for node in self._of(job)):
+            if everywhere and not suspended and len(job.here) == len(job.needs) and not job.lost:
                 job.done += _TICK
                 for name, need in job.needs.items():
                     held = self.nodes[name].kernel.held[job.jid]
@@ -380,6 +406,11 @@ class World:
         if wrong_hold := self._holds.wrong(_DIFFER):
             raise Broken(wrong_hold)
         for job in self.jobs.values():
+            if job.on_hold is None and not self._suspended(job) and self._waits_for_suspended(job):
+                since = max(self._wrong.get(("gives no way", job.jid), now), self.quiet_since)
+                wrong["gives no way", job.jid] = since
+                if now - since > (LEASE if self.failures else 0) + 2 * _SLACK:
+                    raise Broken(f"job {job.jid} waits since {since:.2f} for one that its owner has stopped")
             differ = len({node.runs(job.jid) for node in self._of(job)}) > 1
             if differ and all(node.hears for node in self.nodes.values()):
                 since = max(self._wrong.get(("differ", job.jid), now), self.quiet_since)
@@ -390,6 +421,15 @@ class World:
             if self.turn_s and waited > 2 * self._turn * self._count + _SLACK and not self.ending:
                 raise Broken(f"job {job.jid} waits since {job.ran:.2f}")
         self._wrong = wrong
+
+    def _waits_for_suspended(self, job: Job) -> bool:
+        """Whether a job is stopped on each of its nodes, and only jobs that their owners have stopped are in memory
+        there."""
+        nodes = self._of(job)
+        here = {jid for node in nodes for jid in node.kernel.held if node.runs(jid)}
+        others = [self.jobs[jid] for jid in here if jid in self.jobs]
+        working = all(node.hears for node in self.nodes.values())
+        return working and bool(others) and job.jid not in here and all(map(self._suspended, others))
 
 
 def failing(seed: int, failures: bool) -> str | None:
