@@ -21,6 +21,8 @@ from tests import slurm
 _ALIVE = "ClientAliveInterval 15\nClientAliveCountMax 3\nPort 2222\nPidFile /run/sshd-alive.pid\n"  # of node2-alive
 _CLIENT = "Host node2-alive\n HostName node2\n HostKeyAlias node2\n Port 2222\n"
 _HOLD_S = 20  # seconds: longer than it takes to stop the job
+# What the agent does when it stops a job of Slurm, which its owner cannot put on hold; there is only one
+_FREEZE = "for task in /sys/fs/cgroup/*/*slurmstepd.scope/*/step_*/user/task_*; do echo {} >$task/cgroup.freeze; done"
 _LAUNCHERS = {
     "mpich": ("mpiexec.mpich", "-hosts", "node1,node2", "-n", "2", "/root/hold-mpich", str(_HOLD_S)),
     "mpich-alive": ("mpiexec.mpich", "-hosts", "node1,node2-alive", "-n", "2", "/root/hold-mpich", str(_HOLD_S)),
@@ -80,11 +82,11 @@ def main(stop_s: float) -> None:
                                 "--output=/root/out")
         while Path("/root/out").exists() is False or Path("/root/out").read_text().count("rank") < 2:
             time.sleep(0.2)
-        jids = " ".join((*jobs, of_slurm))
-        _on_both(f"ctl hold {jids}")
+        jids = " ".join(jobs)
+        _on_both(f"ctl hold {jids}; {_FREEZE.format(1)}")
         time.sleep(stop_s)
         assert Path("/root/out").read_text().count("all met again") == 0, "Slurm's job was not stopped"
-        _on_both(f"ctl release {jids}")
+        _on_both(f"ctl release {jids}; {_FREEZE.format(0)}")
         for name, process in jobs.items():
             try:
                 said, _ = process.communicate(timeout=120)

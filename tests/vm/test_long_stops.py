@@ -24,5 +24,5 @@ def test_jobs_go_on_after_a_long_stop() -> None:
     command = f"cd /src && exec python3 -m tests.vm.long_stop_guest {_STOP_S:g}"
     done = cluster(2, command, limit=LIMIT_S + int(2 * _STOP_S))
     said = dict(re.findall(r"^([a-z-]+): (.*)$", done.stdout.decode(), re.MULTILINE))
-    assert said.keys() == _LAUNCHERS, (said, done.stderr)
+    assert said.keys() == _LAUNCHERS, f"{said}\n{done.stderr.decode()}"
     assert all("all met again" in words for words in said.values()), said
