@@ -297,9 +297,10 @@ class JobCgroups:
             put(self.path(jid) / "memory.low", str(low))
 
     def set_frozen(self, jid: str, frozen: bool) -> None:
-        """Freeze or thaw a job, without waiting for the end."""
+        """Freeze or thaw a job, without waiting for the end. While it is frozen systemd-oomd spares it."""
         for path in self._frozen_at(jid):
             put(path / "cgroup.freeze", "1" if frozen else "0")
+            leftovers.spare(path, frozen)
 
     def set_all_frozen(self, frozen: bool) -> None:
         """Freeze or thaw all jobs, future jobs included; a job with its own freeze stays frozen."""

@@ -16,6 +16,8 @@ from tests.kselftest import ktap
 from tests.kselftest.command import agent, asked, ctl
 from tests.kselftest.node import disabled, spawned
 
+_SPARED = "user.oomd_avoid"  # by systemd-oomd
+
 
 def _frozen(jid: str) -> bool:
     return "frozen 1" in (PARENT / jid / "cgroup.events").read_text()
@@ -24,12 +26,14 @@ def _frozen(jid: str) -> bool:
 def _limits() -> list[str]:
     """The settings that differ from the kernel's own values."""
     unset = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
-    return [
+    jobs = PARENT / "one", PARENT / "two"
+    found = [
         f"{path.name}/{name}"
-        for path in (PARENT, PARENT / "one", PARENT / "two")
+        for path in (PARENT, *jobs)
         for name, value in unset.items()
         if (path / name).read_text().strip() != value
     ]
+    return found + [f"{path.name}/{_SPARED}" for path in jobs if _SPARED in os.listxattr(path)]
 
 
 def _free(what: str) -> None:
@@ -51,6 +55,7 @@ def _two_jobs(policy: str = "poly") -> Iterator[int]:
         ktap.until(lambda: (PARENT / "two").exists() and _frozen("two"), "job two is stopped", 20)
         ktap.expect(_frozen("one"), False, "job one frozen")
         assert "memory.min" in str(_limits()), f"nothing is protected: {_limits()}"
+        ktap.expect([name for name in _limits() if _SPARED in name], [f"two/{_SPARED}"], "spared by systemd-oomd")
         yield pid
         ktap.expect((one.poll(), two.poll()), (None, None), "exit status of the jobs")
 

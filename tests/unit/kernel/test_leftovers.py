@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ctl.kernel import leftovers
@@ -47,3 +48,22 @@ def test_a_cgroup_that_has_gone_needs_no_repair(tmp_path: Path) -> None:
     (task / "cgroup.freeze").unlink()
     task.rmdir()
     assert "gone" in left.undo()
+
+
+def test_a_stopped_job_is_spared_by_systemd_oomd_until_it_goes_on(tmp_path: Path) -> None:
+    job = cgroup(tmp_path / "cosched" / "sim", cgroup_freeze="0")
+    groups = JobCgroups(tmp_path / "cosched")
+    groups.set_frozen("sim", True)
+    assert os.getxattr(job, "user.oomd_avoid") == b"1"
+    groups.set_frozen("sim", False)
+    assert os.listxattr(job) == []
+    groups.set_frozen("gone", True)
+
+
+def test_what_a_killed_agent_had_spared_is_spared_no_more(tmp_path: Path) -> None:
+    job, task = cgroup(tmp_path / "cosched" / "sim", cgroup_freeze="0"), cgroup(tmp_path / "task_0")
+    for path in (job, task):
+        os.setxattr(path, "user.oomd_avoid", b"1")
+    assert [left.name for left in leftovers.frozen([task])] == ["user.oomd_avoid"], "of Slurm's, too"
+    assert JobCgroups(tmp_path / "cosched").repair() == ["sim: user.oomd_avoid was left at 1, is unset again"]
+    assert os.listxattr(job) == []
