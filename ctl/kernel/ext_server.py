@@ -19,13 +19,14 @@ __all__ = ["KEPT", "SERVERS", "begin_period", "cpus", "reserve", "restore"]
 SERVERS = Path("/sys/kernel/debug/sched/ext_server")
 KEPT = Path("/run/cosched/ext_server.json")
 """cpuN -> [runtime, period] in ns, as they were before `reserve`."""
+_LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 _LEAST = 0.01  # of a CPU: with nothing a job beside busy local tasks would call the kernel's watchdog
 _NS_PER_MS = 1_000_000
 
 
 def cpus() -> list[Path]:
-    """The servers of all CPUs. Raises CoschedError if this kernel has none."""
+    """The servers of all CPUs. Raises CoschedError if this kernel has none, or lets nobody at them."""
     found = sorted(SERVERS.glob("cpu*"))
     if not found:
         raise CoschedError(
@@ -33,7 +34,25 @@ def cpus() -> list[Path]:
             "Linux 7.2, or load with --set contract=queue",
             FAILED,
         )
+    try:
+        _read(found[0])
+    except PermissionError:
+        raise CoschedError(_refused(), FAILED) from None
     return found
+
+
+def _refused() -> str:
+    """Why root may not read the servers, and what to do."""
+    try:
+        level = _LOCKDOWN.read_text().partition("[")[2].partition("]")[0]
+    except OSError:
+        level = ""
+    locked = level not in ("", "none")
+    why = f"this kernel is locked down ({level}), as with Secure Boot, and" if locked else "the kernel"
+    return (
+        f"contract=class needs the deadline server of sched_ext, and {why} lets nobody at {SERVERS}: load with --set "
+        "contract=queue, under which CPU limits of others do not hold"
+    )
 
 
 def _read(cpu: Path) -> tuple[int, int]:

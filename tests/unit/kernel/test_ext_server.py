@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctl.errors import CoschedError
+from ctl.kernel import ext_server
 from ctl.kernel.ext_server import _steps
 
 _PERIODS = st.integers(1, 4_000)
@@ -24,3 +28,18 @@ def test_no_step_asks_for_more_than_before_or_after(before: int, had: Fraction, 
         now[name] = value
         assert Fraction(now["runtime"], now["period"]) <= most
     assert now == after
+
+
+def test_a_locked_kernel_is_named_and_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_cpu: Path) -> tuple[int, int]:
+        raise PermissionError
+
+    (tmp_path / "cpu0").mkdir()
+    monkeypatch.setattr(ext_server, "SERVERS", tmp_path)
+    monkeypatch.setattr(ext_server, "_LOCKDOWN", tmp_path / "lockdown")
+    monkeypatch.setattr(ext_server, "_read", refused)
+    with pytest.raises(CoschedError, match=r"the kernel lets nobody at .*contract=queue"):
+        ext_server.cpus()
+    (tmp_path / "lockdown").write_text("none [integrity] confidentiality\n")
+    with pytest.raises(CoschedError, match=r"locked down \(integrity\), as with Secure Boot.*contract=queue"):
+        ext_server.cpus()
