@@ -79,7 +79,7 @@ def what_a_killed_agent_left_is_undone() -> None:
         (path / "inner" / "cgroup.freeze").write_text("1")
         done = groups.repair()
         ktap.note("\n".join(done))
-        ktap.expect(len(done), 5, "repairs")
+        ktap.expect(len(done), 6, "repairs")
         ktap.expect(groups.repair(), [], "repairs the second time")
         ktap.until(lambda: not groups.usage("left")["frozen"], "thawed")
         before = groups.usage("left")["cpu_ns"]
