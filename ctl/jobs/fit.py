@@ -76,8 +76,9 @@ def fit(jobs: Sequence[Demand], rooms: Mapping[str, int]) -> tuple[list[str], li
     """The jobs that run, and those that wait, both in the order of `jobs`. `rooms`: bytes for jobs on each node.
 
     >>> two = [Demand("a", {"n": 40}), Demand("b", {"n": 30})]
-    >>> fit(two, {"n": 60})
-    (['a'], [Wait(jid='b', node='n', need=30, free=20, behind='')])
+    >>> running, waits = fit(two, {"n": 60})
+    >>> running, waits[0].jid, waits[0].need, waits[0].free
+    (['a'], 'b', 30, 20)
     >>> fit(two, {"n": 35})[0], fit(two, {"n": 10})[0]  # a is too large; where both are, b lacks less
     (['b'], ['b'])
     """
