@@ -23,6 +23,7 @@ from typing import Any, Final, NotRequired, Protocol, TypedDict
 __all__ = [
     "IN_MEMORY",
     "MAX_SKEW",
+    "ON_HOLD",
     "SUSPENDED",
     "Cluster",
     "ClusterNode",
@@ -51,13 +52,24 @@ __all__ = [
     "Task",
     "View",
     "Wish",
+    "in_words",
 ]
 
 # between agent and cluster
 
 MAX_SKEW: Final = 60.0  # seconds that two nodes' clocks may be apart
 SUSPENDED: Final = "its processes are stopped (SIGSTOP or a debugger)"  # a job that its owner has stopped
+ON_HOLD: Final = "on_hold"  # a state of a Job and of a QueuedJob: until its owner releases it
 IN_MEMORY: Final = ("runs", "held", "suspended")  # states of a QueuedJob whose memory the room holds
+
+
+def in_words(state: str) -> str:
+    """A job's state for people.
+
+    >>> in_words(ON_HOLD)
+    'on hold'
+    """
+    return state.replace("_", " ")
 
 
 class State(StrEnum):

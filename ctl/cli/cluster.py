@@ -295,6 +295,8 @@ def show_cluster(as_json: bool) -> None:
 
 
 def _print_cluster(known: dict[str, Any]) -> None:
+    from ctl.contract import in_words
+
     broker = known["broker"] or "not connected: this node decides alone"
     click.echo(f"node {known['node']}, incarnation {known['incarnation']}, broker {broker}")
     table(
@@ -307,7 +309,7 @@ def _print_cluster(known: dict[str, Any]) -> None:
         empty="the size of no node is known",
     )
     jobs = [
-        (job["jid"], job["user"], job["state"].replace("_", " "), ", ".join([known["node"], *job["nodes"]]), job["why"])
+        (job["jid"], job["user"], in_words(job["state"]), ", ".join([known["node"], *job["nodes"]]), job["why"])
         for job in known["jobs"]
     ]
     table(("job", "user", "state", "nodes", "why"), jobs, empty="no jobs here")

@@ -117,6 +117,7 @@ def jobs(as_json: bool) -> None:
     Example:
       ctl jobs
     """
+    from ctl.contract import ON_HOLD, in_words
     from ctl.protocol import Client
 
     with Client() as agent:
@@ -140,7 +141,7 @@ def jobs(as_json: bool) -> None:
                 str(job["overtakes_given"]),
                 str(job["overtakes_suffered"]),
                 job["from"],
-                _state(job["state"]),
+                in_words(job["state"]),
             )
             for job in found
         ]
@@ -150,7 +151,7 @@ def jobs(as_json: bool) -> None:
         for job in found:
             if job["why"]:
                 times = f"; stopped for {job['stopped_s']:.0f} s so far" if job["stopped_s"] >= 1 else ""
-                state = "" if job["state"] == "on_hold" else f"{job['state']}: "  # the reason says it
+                state = "" if job["state"] == ON_HOLD else f"{job['state']}: "  # the reason says it
                 click.echo(f"job {job['jid']} is {state}{job['why']}{times}")
             if job.get("refused"):
                 click.echo(f"job {job['jid']}: {job['refused']}")
@@ -173,6 +174,7 @@ def queue(as_json: bool) -> None:
     Example:
       ctl queue
     """
+    from ctl.contract import in_words
     from ctl.protocol import Client
 
     with Client() as agent:
@@ -186,7 +188,7 @@ def queue(as_json: bool) -> None:
 
         rows = [
             (
-                *(one["jid"], _state(one["state"]), sizes(one["needs"]) if several else number(one["need"] / _MIB)),
+                *(one["jid"], in_words(one["state"]), sizes(one["needs"]) if several else number(one["need"] / _MIB)),
                 *(str(one["passed"]), one["why"]),
             )
             for one in found["jobs"]
@@ -198,11 +200,6 @@ def queue(as_json: bool) -> None:
         table(("job", "state", "need MiB", "passed", "why"), rows, right=("need MiB", "passed"), empty="no jobs")
 
     emit(found, as_json, people)
-
-
-def _state(state: str) -> str:
-    """A job's state in words."""
-    return state.replace("_", " ")
 
 
 def _turn(left_s: float | None) -> str:

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from ctl.contract import SUSPENDED, Load, NodeFacts, Wish
+from ctl.contract import ON_HOLD, SUSPENDED, Load, NodeFacts, Wish
 from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.jobs.elsewhere import elsewhere, outgrown, unclaimed
 from ctl.jobs.entry import Entry
@@ -290,7 +290,7 @@ class Queue:
 
     def _state(self, known: Known) -> str:
         if known.jid in self._on_hold:
-            return "on_hold"
+            return ON_HOLD
         if known.jid in self._waits:
             return "stopped" if known.here else "waits"
         return "suspended" if known.suspended else "runs"

@@ -16,7 +16,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from ctl.contract import Measured, State
+from ctl.contract import ON_HOLD, Measured, State
 from ctl.kernel.layout import STATS
 
 __all__ = ["NodeCollector", "render"]
@@ -79,7 +79,7 @@ _STATISTICS: Final = {stat.name: _Figure(stat.name + _COUNTER, stat.description,
 _LOST: Final = _Figure("sensors_lost_total", "What the sensors could not observe")
 _QUEUED: Final = _Figure("queued_tasks", "Tasks in a CPU's ready queue")
 _QUANTUM: Final = _Figure("quantum_seconds", "The time slice of a local task, of a job's, of a slowed job's")
-_STATES: Final = (*State, "on_hold")
+_STATES: Final = (*State, ON_HOLD)
 _STATE: Final = _Figure("job_state", "The job's state on this node: 1 or 0")
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
-from ctl.contract import IN_MEMORY, Job, Queue, QueuedJob
+from ctl.contract import IN_MEMORY, ON_HOLD, Job, Queue, QueuedJob, in_words
 from ctl.monitor.listing import Entry, listing
 from ctl.monitor.palette import LIMIT, PARALLEL, QUIET, WARN
 from ctl.monitor.pen import Pen
@@ -22,14 +22,13 @@ _COLUMNS: Final = (
     *(Column("STATE", 9), Column("NEED", 8, True), Column("DECLARED", 8, True), Column("ESTIMATE", 8, True)),
     *(Column("PASSED", 6, True), Column("MEMORY", 8, True), Column("SWAP", 8, True)),
 )
-_ON_HOLD: Final = "on_hold"
 _STATES: Final = {
     "runs": QUIET,
     "held": LIMIT,
     "suspended": WARN,
     "waits": WARN,
     "stopped": LIMIT,
-    _ON_HOLD: WARN,
+    ON_HOLD: WARN,
 }
 _LEGEND: Final = (
     "A job runs if its need fits on all its nodes beside the jobs above it.",
@@ -60,7 +59,7 @@ def job_queue(pen: Pen, room: int) -> list[Text]:
 def place_in_queue(queue: Queue) -> tuple[list[QueuedJob], list[QueuedJob]]:
     """The jobs in memory, and those that wait, in their order; jobs on hold do neither."""
     run = [job for job in queue["jobs"] if job["state"] in IN_MEMORY]
-    return run, [job for job in queue["jobs"] if job["state"] not in (*IN_MEMORY, _ON_HOLD)]
+    return run, [job for job in queue["jobs"] if job["state"] not in (*IN_MEMORY, ON_HOLD)]
 
 
 def _room(pen: Pen, queue: Queue) -> Text:
@@ -101,7 +100,7 @@ def _entry(pen: Pen, place: int, one: QueuedJob, used: Job | None) -> Entry:
         needs = ", ".join(f"{node} {size(need)}" for node, need in sorted(one["needs"].items()))
         notes.append(f"needs {needs}")
     cells = [
-        (one["state"].replace("_", " "), _STATES.get(one["state"], "")),
+        (in_words(one["state"]), _STATES.get(one["state"], "")),
         *(known(one["need"]), known(one["declared"]), known(one["estimated"])),
         (number(one["passed"], none), "" if one["passed"] else QUIET),
         *(known(used["memory"] if used else None), known(used["swap"] if used else None)),

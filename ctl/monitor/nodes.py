@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from ctl.contract import IN_MEMORY, Cluster, ClusterNode, Job, Queue
+from ctl.contract import IN_MEMORY, ON_HOLD, Cluster, ClusterNode, Job, Queue, in_words
 from ctl.monitor.listing import Entry, listing
 from ctl.monitor.palette import LIMIT, LOCAL, PARALLEL, QUIET, WARN
 from ctl.monitor.pen import Pen
@@ -17,7 +17,7 @@ from ctl.monitor.text import Column, clean, line, number, size, whole, wrapped
 __all__ = ["cluster", "nodes"]
 
 _LABEL: Final = 9
-_STYLES: Final = {"free": QUIET, "slowed": WARN, "stopped": LIMIT, "on_hold": WARN}
+_STYLES: Final = {"free": QUIET, "slowed": WARN, "stopped": LIMIT, ON_HOLD: WARN}
 _ALONE: Final = "This node works alone: `ctl cluster init` founds a cluster, `ctl cluster join` enters one."
 _NODES: Final = (
     *(Column("JOBS", 4, True), Column("MEMORY", 8, True), Column("ROOM", 8, True), Column("FREE", 8, True)),
@@ -39,7 +39,7 @@ def nodes(pen: Pen) -> list[Text]:
     lines, known = [], pen.view.get("cluster")
     if known is not None:
         lines.append(_line(pen, "cluster", [_broker(known), *map(Text, _names(known))]))
-    held = [job for job in pen.view["jobs"] if job.get("state") in ("slowed", "stopped", "on_hold")]
+    held = [job for job in pen.view["jobs"] if job.get("state") in ("slowed", "stopped", ON_HOLD)]
     if held:
         reasons = [_held(job, True) for job in held]
         fit = sum(piece.cell_len + 2 for piece in reasons) - 2 <= pen.width - _LABEL
@@ -68,12 +68,8 @@ def _names(known: Cluster) -> list[str]:
 
 def _held(job: Job, reason: bool) -> Text:
     state, why = job.get("state", ""), clean(job.get("why", ""))
-    text = Text().append(clean(job["jid"]), PARALLEL).append(f" {_in_words(state)}", _STYLES[state])
-    return text.append(why.removeprefix("on hold") if state == "on_hold" else f": {why}", QUIET) if reason else text
-
-
-def _in_words(state: str) -> str:
-    return state.replace("_", " ")
+    text = Text().append(clean(job["jid"]), PARALLEL).append(f" {in_words(state)}", _STYLES[state])
+    return text.append(why.removeprefix("on hold") if state == ON_HOLD else f": {why}", QUIET) if reason else text
 
 
 # the page
@@ -124,7 +120,7 @@ def _job(pen: Pen, job: Job, known: Cluster | None) -> Entry:
     state, notes = job.get("state", ""), [job.get("why", "")]
     if known is not None:
         notes.insert(0, "on " + ", ".join([known["node"], *known["holders"].get(job["jid"], [])]))
-    shown = _in_words(state), _STYLES.get(state, "")
+    shown = in_words(state), _STYLES.get(state, "")
     cells = [shown, (number(job["tasks"]), ""), (size(job["memory"], pen.glyphs.none), "")]
     return Entry((clean(job["jid"]), PARALLEL), cells, "; ".join(filter(None, notes)))
 

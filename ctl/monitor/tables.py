@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from ctl.contract import Job
+from ctl.contract import ON_HOLD, Job, in_words
 from ctl.monitor.palette import HEAD, LIMIT, PARALLEL, QUIET, WARN
 from ctl.monitor.pen import Pen
 from ctl.monitor.text import Column, beside, clean, fit, level, line, number, percent, row, size, spark, wrapped
@@ -86,8 +86,8 @@ def _job(pen: Pen, columns: Sequence[Column], job: Job) -> Text:
 
 def _state(wanted: str, frozen: bool) -> tuple[str, str]:
     """A job's state: on hold, stopped, slowed down beside a local user, or none of these."""
-    if wanted == "on_hold":
-        return "on hold", WARN
+    if wanted == ON_HOLD:
+        return in_words(wanted), WARN
     if frozen:
         return "stopped", LIMIT
     return ("slowed", WARN) if wanted == "slowed" else ("runs", QUIET)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ctl.contract import ON_HOLD
 from ctl.kernel import sysinfo
 from ctl.node.jobs import Job
 from ctl.node.set_quantum import Quanta, mpl_bound, quanta, window_share
@@ -54,7 +55,7 @@ def _cluster(contract: SocialContract) -> dict[str, Any] | None:
     known = contract.peers.status()
     for job in known["jobs"]:
         if contract.on_hold.get(job["jid"]) is not None:
-            job |= {"state": "on_hold", "why": contract.on_hold.why(job["jid"])}
+            job |= {"state": ON_HOLD, "why": contract.on_hold.why(job["jid"])}
     return known
 
 

@@ -187,7 +187,7 @@ class Report:
             "runs": [job["jid"] for job in now["jobs"] if job["state"] in views.IN_MEMORY],
             "waits": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] in ("waits", "stopped")],
             "held": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == "held"],
-            "on_hold": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == "on_hold"],
+            "on_hold": [(job["jid"], job["why"]) for job in now["jobs"] if job["state"] == views.ON_HOLD],
         }
 
     def _cpu(self, cpu: int) -> views.Cpu:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from ctl.contract import Decision, JobQueue, Join, NodeFacts, Peers, Sizes, State
+from ctl.contract import ON_HOLD, Decision, JobQueue, Join, NodeFacts, Peers, Sizes, State
 from ctl.errors import CoschedError
 from ctl.kernel import ext_server, sysinfo
 from ctl.kernel.cgroups import JobCgroups
@@ -51,7 +51,7 @@ __all__ = ["SocialContract"]
 
 _FIT_EVERY = 0.9  # seconds: within a second of a user's coming jobs are out of the way
 _LOOK_AGAIN = 1.0  # seconds: for a local user, after an error
-_STILL: Final = ("stopped", "on_hold")  # states in which a job is frozen
+_STILL: Final = ("stopped", ON_HOLD)  # states in which a job is frozen
 _ALONE = Sizes(nodes=1, speed_max=0.0, memory_min=0)
 _log = logging.getLogger("ctl.social")
 
@@ -245,7 +245,7 @@ class SocialContract:
 
     def _decided(self, jid: str) -> tuple[str, str]:
         if self.on_hold.get(jid) is not None:
-            return "on_hold", self.on_hold.why(jid)
+            return ON_HOLD, self.on_hold.why(jid)
         if why := dict(self._stops()).get(jid):
             return "stopped", why
         if self.peers is not None:
