@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ctl.contract import JobFacts
 
 __all__ = ["Entry"]
+
+_LITTLE: Final = 0.125  # of what a job has: if it is to get no more than this beside, that is no reason for a stop
 
 
 @dataclass
@@ -36,7 +39,14 @@ class Entry:
 
     @property
     def need(self) -> int:
-        """What the job needs beside what stays of it, bytes."""
+        """What the job needs beside what stays of it, bytes.
+
+        A stop of a job that stays whole frees nothing, so what it had once is no reason for one, but much that it was
+        declared or estimated to have, and has not got yet.
+        """
+        if 0 < self.size <= self.stays and not self.lingers:
+            rest = (self.declared or self.estimated) - self.stays
+            return rest if rest > self.size * _LITTLE else 0
         total = self.size if self.lingers else max(self.declared or self.estimated, self.peak)
         return max(0, total - self.stays)
 

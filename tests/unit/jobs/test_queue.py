@@ -356,3 +356,13 @@ def test_what_stays_of_a_job_is_in_its_need_and_in_the_room_for_people() -> None
     assert (found["room"], found["rooms"]) == (60 * MB, {"here": 60 * MB})
     assert [(row["need"], row["stays"]) for row in found["jobs"]] == [(50 * MB, 10 * MB), (30 * MB, 5 * MB)]
     assert queue.look(1, sizes, 40 * MB, stays={"a": 10 * MB, "b": 30 * MB}) == [], "its stop frees nothing"
+
+
+def test_a_peak_is_no_reason_for_a_stop_that_frees_nothing_but_much_that_is_to_come_is() -> None:
+    queue, all_of_it = Queue(), {"a": 116 * MB, "b": 116 * MB}
+    stopped(queue, 0, 400, a=120, b=118)
+    assert queue.look(1, all_of_it, 0, stays=all_of_it) == [], "2 MiB more, which b had once, are not there"
+    queue.meet(Wish("b", "eve", need=120 * MB), 2)
+    assert queue.look(2, all_of_it, 0, stays=all_of_it) == [], "nor 4 that it was declared to have"
+    queue.meet(Wish("b", "eve", need=300 * MB), 3)
+    assert [jid for jid, _ in queue.look(3, all_of_it, 100 * MB, stays=all_of_it)] == ["b"], "it is stopped small"
