@@ -10,7 +10,7 @@ from ctl.contract import JobFacts
 
 __all__ = ["Entry"]
 
-_LITTLE: Final = 0.125  # of what a job has: if it is to get no more than this beside, that is no reason for a stop
+_LITTLE: Final = 0.125  # of what a job has: so much more is no reason for a stop that frees nothing
 
 
 @dataclass
@@ -41,8 +41,8 @@ class Entry:
     def need(self) -> int:
         """What the job needs beside what stays of it, bytes.
 
-        A stop of a job that stays whole frees nothing, so what it had once is no reason for one, but much that it was
-        declared or estimated to have, and has not got yet.
+        That is B-PP-7, but for a job that stays whole: its stop frees nothing, so what it had once is no reason for
+        one. Much that it was declared or estimated to have, and has not got yet, is one.
         """
         if 0 < self.size <= self.stays and not self.lingers:
             rest = (self.declared or self.estimated) - self.stays
