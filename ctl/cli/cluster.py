@@ -299,6 +299,8 @@ def _print_cluster(known: dict[str, Any]) -> None:
 
     broker = known["broker"] or "not connected: this node decides alone"
     click.echo(f"node {known['node']}, incarnation {known['incarnation']}, broker {broker}")
+    for bucket, why in known["unwritten"].items():
+        click.echo(f"records: {bucket} takes none of this node ({why}), so the other nodes do not know of its jobs")
     table(
         ("node", "speed", "memory MiB", "L"),
         [

@@ -24,6 +24,7 @@ import json
 import logging
 import os
 import pwd
+import random
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -47,6 +48,7 @@ ROUTES = 2000  # a broker's port for other brokers is so much above that for nod
 # two nodes connect in the moment in which it starts.
 _RESERVE = 8 * MEMORY
 _RECONCILE = "10s"  # between two looks for newer tokens at another broker
+_LEADERLESS = 60.0  # seconds without a leader after which a bucket is made anew; choosing one took 2.5 to 22
 _CHECK_EVERY = 5.0  # seconds between two looks at the buckets
 _AGAIN = 0.1  # seconds until the buckets are looked at again, while there are none
 _PAUSE = 1.0  # seconds before a broker that ended is started again
@@ -152,6 +154,7 @@ class Broker:
         self._user = _user()
         self._keeper = read_member(broker["keeper"])
         self._certificate = Kept(broker, kept / "certificate.pem", self._read_anew)
+        self._leaderless: dict[str, float] = {}  # buckets, and since when by the steady clock
         self.pid = 0
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -267,16 +270,35 @@ class Broker:
                     await link.lost.wait()
 
     async def _make(self, link: Link, wanted: dict[str, Any]) -> None:
-        """Make a bucket if it is not there, set it right if it is another than wanted."""
+        """Make a bucket if it is not there, set it right if it is another than wanted, make it anew if it can take no
+        records. The nodes write theirs again."""
         found = json.loads((await link.request(f"$JS.API.STREAM.INFO.{wanted['name']}")).data)
         if "error" in found:
             if found["error"].get("code") != 404:
                 raise LinkError(f"the broker does not tell of {wanted['name']}: {found['error'].get('description')}")
             await link.ask(f"STREAM.CREATE.{wanted['name']}", **wanted)
             _log.info("made the bucket %s", wanted["name"])
+        elif why := self._takes_none(wanted["name"], found, time.monotonic()):
+            await link.ask(f"STREAM.DELETE.{wanted['name']}")
+            await link.ask(f"STREAM.CREATE.{wanted['name']}", **wanted)
+            _log.warning("made the bucket %s anew: it %s, and took no records", wanted["name"], why)
         elif any(found["config"].get(key) != value for key, value in wanted.items() if value):
             await link.ask(f"STREAM.UPDATE.{wanted['name']}", **wanted)
             _log.warning("the bucket %s was another than it should be", wanted["name"])
+
+    def _takes_none(self, name: str, found: Mapping[str, Any], now: float) -> str:
+        """Why a bucket that answers takes no records, in words; empty if it does. One has no leader for a moment after
+        brokers were lost; nats-server#8519 has some without one for ever, and the keepers that wait for it differ."""
+        if found["config"].get("sealed"):
+            return "was sealed"
+        if found.get("cluster", {"leader": ""}).get("leader") is not None:
+            self._leaderless.pop(name, None)
+            return ""
+        since = self._leaderless.setdefault(name, now + random.uniform(0, _CHECK_EVERY))
+        if now - since < _LEADERLESS:
+            return ""
+        del self._leaderless[name]
+        return f"had no leader for {_LEADERLESS:g} s"
 
 
 def _user() -> pwd.struct_passwd | None:

@@ -35,6 +35,7 @@ from ctl.cluster.link import Link, LinkError, Member, end
 from ctl.cluster.machine import Machine, Verdict
 from ctl.cluster.membership import Files
 from ctl.cluster.session import Ours, Session
+from ctl.cluster.unwritten import Unwritten
 from ctl.cluster.wire import Budget, Drop, Drops
 from ctl.contract import Local, NodeFacts, Sizes
 from ctl.errors import USAGE, CoschedError
@@ -63,6 +64,7 @@ class Relay:
         self.directory = Directory()
         self.known = Facts()
         self.drops = Drops(lambda text: node.tell("cluster", text, action="drop"))
+        self.unwritten = Unwritten(lambda text: node.tell("cluster", text, action="unwritten"))
         self.counts: Counter[str] = Counter()
         self.connected_to = ""
         self._node = node
@@ -88,6 +90,7 @@ class Relay:
             self._heard_facts,
             lambda: self._facts,
             node.arrived,
+            self.unwritten,
             self._wake.set,
             wall,
         )
@@ -173,6 +176,7 @@ class Relay:
             "node": self.machine.node,
             "incarnation": self.machine.incarnation,
             "broker": self.connected_to,
+            "unwritten": self.unwritten.status(),
             "nodes": sizes,
             "jobs": jobs,
             "counts": dict(self.counts),
@@ -226,6 +230,7 @@ class Relay:
                     told = True
             finally:
                 self._session, self.connected_to = None, ""
+                self.unwritten.forget()
                 await session.close()
             pause = min(_PAUSES[0] * 2**failures, _PAUSES[1])
             failures = min(failures + 1, 10)

@@ -22,6 +22,7 @@ from ctl.cluster.facts import arrivals, encode_facts
 from ctl.cluster.holders import Holders
 from ctl.cluster.link import Handler, Link, LinkError, end
 from ctl.cluster.machine import Machine
+from ctl.cluster.unwritten import Unwritten
 from ctl.cluster.wire import JOBS, NODES
 from ctl.contract import NodeFacts
 
@@ -45,6 +46,7 @@ class Ours:
     heard_facts: Handler  # a node's record of its jobs
     facts: Callable[[], NodeFacts | None]
     arrived: Callable[[dict[str, int]], None]
+    unwritten: Unwritten
     wake: Callable[[], None]  # the machine has something to say
     wall: Callable[[], float]
 
@@ -144,11 +146,11 @@ class Session:
             try:
                 if facts is not None:
                     record = encode_facts(facts, self._node, machine.incarnation, self._ours.wall())
-                    numbers = arrivals(facts, await self.link.put(subject, record))
+                    numbers = arrivals(facts, await self._put(subject, record))
                     if numbers:
                         self._ours.arrived(numbers)
                 elif written:
-                    await self.link.put(subject, b"")
+                    await self._put(subject, b"")
                 written = facts is not None
             except LinkError as error:
                 _log.debug("the facts of this node are not written yet: %s", error)
@@ -172,9 +174,26 @@ class Session:
         """Our records, now and whenever a third of their life is over."""
         await self._remember()
         while True:
-            await self.write_size()
-            await asyncio.gather(*(self._write_hold(jid) for jid in self._ours.machine.held()))
+            await self._write_once()
             await asyncio.sleep(KEEP / 3 * random.uniform(0.8, 1.0))
+
+    async def _write_once(self) -> None:
+        await self.write_size()
+        await asyncio.gather(*(self._write_hold(jid) for jid in self._ours.machine.held()))
+
+    async def _put(self, subject: str, data: bytes) -> int:
+        """Put a record, and keep in mind whether its bucket takes any. One that takes them again may be a new one,
+        without what was written before. Raises LinkError."""
+        bucket = wire.bucket_of(subject)
+        try:
+            revision = await self.link.put(subject, data)
+        except LinkError as error:
+            if not self.link.lost.is_set():
+                self._ours.unwritten.failed(bucket, str(error), time.monotonic())
+            raise
+        if self._ours.unwritten.written(bucket, time.monotonic()):
+            self.spawn(self._write_once())
+        return revision
 
     async def _remember(self) -> None:
         """Read our own record before it is overwritten: if we forgot which incarnation we were, it tells."""
@@ -192,7 +211,7 @@ class Session:
         while not self.link.lost.is_set():
             try:
                 async with self._places:
-                    await self.link.put(subject, data())
+                    await self._put(subject, data())
                 return
             except LinkError as error:
                 _log.debug("%s is not written yet: %s", subject, error)

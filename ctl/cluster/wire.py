@@ -37,6 +37,7 @@ __all__ = [
     "Drop",
     "Drops",
     "ask_subject",
+    "bucket_of",
     "certificate_subject",
     "check_integer",
     "check_name",
@@ -168,6 +169,15 @@ def facts_subject(node: str) -> str:
 def certificate_subject(keeper: str) -> str:
     """The subject on which the keeper of a broker is asked about the broker's certificate."""
     return f"cosched.certificate.{keeper}"
+
+
+def bucket_of(subject: str) -> str:
+    """The bucket of a key.
+
+    >>> bucket_of(node_subject("node1"))
+    'cosched_nodes'
+    """
+    return subject.split(".")[1]
 
 
 def stream_subjects(bucket: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from ctl.cluster.broker import Broker
 from ctl.cluster.certificates import LIFE
 from ctl.cluster.link import Link, Member
-from ctl.cluster.membership import Files, found, invite, join
+from ctl.cluster.membership import Files, found, invite, join, read_member
 from ctl.cluster.relay import Relay
 from ctl.contract import Decision, NodeFacts, Sizes, State
 
@@ -156,6 +156,12 @@ class Lab:
         if name not in self.members:
             self.members[name] = join(Files(self.directory / name), invite(self.authority, name))
         return self.members[name]
+
+    def keeper(self, name: str) -> Member:
+        """What the keeper of this node's broker is to the broker."""
+        content = Files(self.directory / name).read("broker")
+        assert content is not None
+        return read_member(content["keeper"])
 
     async def start_broker(self, name: str) -> None:
         """Start a broker, or start it again; its buckets may need the others."""

@@ -8,6 +8,9 @@ import asyncio
 import signal
 import time
 
+import pytest
+
+from ctl.cluster import unwritten
 from ctl.contract import State
 from tests.cluster.lab import MIB, Host, Lab, Wire, lab, run, until
 
@@ -175,6 +178,32 @@ def test_a_broker_that_hangs_is_left() -> None:
             finally:
                 cluster.signal_broker("node1", signal.SIGCONT)
             await until(lambda: two.state("7") is State.STOPPED, RIGHT_WITHIN)
+
+    run(work())
+
+
+def test_a_bucket_that_takes_no_records_is_told_and_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sealed bucket answers questions about itself, and takes nothing, for ever."""
+    monkeypatch.setattr(unwritten, "PATIENCE", 1.0)
+
+    async def work() -> None:
+        async with lab() as cluster:
+            one = cluster.host("node1")
+            pair(one)
+            await cluster.connected(one)
+            async with cluster.link(cluster.keeper("node1")) as link:
+                bucket = (await link.ask("STREAM.INFO.KV_cosched_holds"))["config"]
+                await link.ask("STREAM.UPDATE.KV_cosched_holds", **bucket | {"sealed": True})
+            one.relay.hold("8", "alice")
+            await until(lambda: one.heard("cosched_holds has taken no record of this node"), 5)
+            assert one.relay.status()["unwritten"].keys() == {"cosched_holds"}
+            await until(lambda: one.heard("cosched_holds takes this node's records again"), 8)
+            assert not one.relay.status()["unwritten"]
+            assert len(one.heard("has taken no record")) == 1
+            async with cluster.link(cluster.member("node1")) as link:
+                began = time.monotonic()
+                while await link.keys("cosched_holds") != [f"$KV.cosched_holds.{jid}.node1" for jid in "78"]:
+                    assert time.monotonic() - began < RIGHT_WITHIN, "what was written before is written again"
 
     run(work())
 
