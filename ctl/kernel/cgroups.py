@@ -227,12 +227,12 @@ class JobCgroups:
                 "major_faults": memory["pgmajfault"],
                 "swap_ins": memory.get("pswpin", memory.get("workingset_refault_anon", 0)),
                 "tasks": len(self.tids(jid)),
-                "frozen": self._is_frozen(jid),
+                "frozen": self.is_frozen(jid),
             }
         except OSError as error:
             raise CoschedError(f"job {jid!r} cannot be read: {error.strerror}; it may just have ended") from None
 
-    def _is_frozen(self, jid: str) -> bool:
+    def is_frozen(self, jid: str) -> bool:
         """Whether the kernel says that all processes of the job are frozen, for any reason."""
         events = [keyed(path / "cgroup.events") for path in self._frozen_at(jid)]
         return any(one["frozen"] for one in events) and all(one["frozen"] or not one["populated"] for one in events)

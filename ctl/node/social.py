@@ -425,7 +425,7 @@ class SocialContract:
             self.fit()
         if self.on_hold and not self._fits():
             self._obey()
-        self.notices.lingering(self._jobs())
+        self.notices.look(self._jobs())
         if self._settings.word("slurm_extend") == "on":
             self.slurm_time.look(self._jobs())
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -13,11 +14,13 @@ from pathlib import Path
 
 from ctl import protocol
 from ctl.errors import CoschedError
-from ctl.kernel.cgroups import PARENT
+from ctl.kernel.cgroups import PARENT, ROOT
 from ctl.kernel.prompt import SHORTEST_SLICE
 from tests.kselftest import ktap
 from tests.kselftest.command import TIMEOUT, agent, asked, ctl, following, refused
 from tests.kselftest.node import disabled, loaded, spawned, state
+
+_SAME = "jobs c and d are bound to the same CPUs (0)"
 
 
 def load_and_unload() -> None:
@@ -129,8 +132,27 @@ def jobs_come_and_go() -> None:
             rows = asked("tasks", "--job", "b")
             ktap.expect(sorted(row["comm"] for row in rows), ["sh", "sleep", "sleep"], "tasks of job b")
             ktap.expect({row["parallel"] for row in rows}, {True}, "class of the tasks of job b")
+        _told_where_they_are()
         ktap.until(lambda: asked("jobs") == [], "no job is left")
         ktap.expect(list(PARENT.glob("*/")), [], "cgroups left")
+
+
+def _told_where_they_are() -> None:
+    """An event names two jobs on one CPU while another is free, and a process that was moved out of its job."""
+    bound = "taskset -c 0 sleep 1000"
+    with (
+        spawned("ctl", "run", "--job", "c", "--", "sh", "-c", f"exec {bound}"),
+        spawned("ctl", "run", "--job", "d", "--", "sh", "-c", f"{bound} & exec {bound}") as job,
+    ):
+        members = PARENT / "d" / "cgroup.procs"
+        ktap.until(lambda: members.exists() and len(members.read_text().split()) == 2, "two processes in job d")
+        moved = next(pid for pid in members.read_text().split() if pid != str(job.pid))
+        try:
+            (ROOT / "cgroup.procs").write_text(moved)
+            for words in (f"(process {moved}) left its cgroup for / and is no part of the job", f"{_SAME}, while"):
+                ktap.until(lambda words=words: words in ctl("events", "--job", "d"), words, 20)  # type: ignore[misc]
+        finally:
+            os.kill(int(moved), signal.SIGKILL)
 
 
 def jobs_have_a_user() -> None:
