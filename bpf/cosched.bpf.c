@@ -392,6 +392,22 @@ void SCX_OP(cosched_cgroup_exit, struct cgroup *cgrp)
 	bpf_map_delete_elem(&jobs_here, &id);
 }
 
+/* Limits and weights are the fair class's. Nothing is done about them here; people are told. */
+void SCX_OP(cosched_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	announce_limit(cgrp);
+}
+
+void SCX_OP(cosched_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	announce_limit(cgrp);
+}
+
+void SCX_OP(cosched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	announce_limit(cgrp);
+}
+
 /* Hotplug: the kernel empties the queue of a CPU that goes. */
 void SCX_OP(cosched_cpu_online, s32 cpu)
 {
@@ -441,6 +457,9 @@ struct sched_ext_ops cosched = {
 	.exit_task	= (void *)cosched_exit_task,
 	.cgroup_move	= (void *)cosched_cgroup_move,
 	.cgroup_exit	= (void *)cosched_cgroup_exit,
+	.cgroup_set_weight = (void *)cosched_cgroup_set_weight,
+	.cgroup_set_bandwidth = (void *)cosched_cgroup_set_bandwidth,
+	.cgroup_set_idle = (void *)cosched_cgroup_set_idle,
 	.cpu_online	= (void *)cosched_cpu_online,
 	.cpu_offline	= (void *)cosched_cpu_offline,
 	.init		= (void *)cosched_init,

@@ -305,11 +305,11 @@ struct job_stat {
 
 /*
  * A process was moved into a job of Slurm, or under contract=class into or out of any job; or, with @asked, a task of a
- * job was refused another scheduling class. Ring buffer "joins".
+ * job was refused another scheduling class; or, without @pid, a cgroup's CPU limit was set. Ring buffer "joins".
  */
 struct join {
-	unsigned long long	job;		/* cgroup id of the job */
-	unsigned int		pid;
+	unsigned long long	job;		/* cgroup id of the job, or of the limited cgroup */
+	unsigned int		pid;		/* 0: a limit */
 	unsigned int		asked;		/* 0, or 1 + the class (linux/sched.h), or 1 + CLASS_UNKNOWN */
 	char			comm[COMM_LEN];	/* with @asked: the program that asked */
 };

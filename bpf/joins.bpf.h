@@ -3,7 +3,8 @@
  * A process that is moved into a job of Slurm is announced, so that the agent
  * need not look for jobs. The process connector tells of the forks of members.
  * Under contract=class every move into a job or out of it is announced: the
- * agent changes the scheduling class.
+ * agent changes the scheduling class. And so is a CPU limit that somebody sets:
+ * it is the fair class's, and void under contract=queue.
  */
 #ifndef JOINS_BPF_H
 #define JOINS_BPF_H
@@ -45,6 +46,21 @@ static __always_inline void announce_join(struct task_struct *p, u64 job)
 	}
 	join->job = job;
 	join->pid = p->pid;
+	join->asked = 0;
+	bpf_ringbuf_submit(join, 0);
+}
+
+/* Tell the agent that a cgroup has another CPU limit or weight. */
+static __always_inline void announce_limit(struct cgroup *cgrp)
+{
+	struct join *join = bpf_ringbuf_reserve(&joins, sizeof(*join), 0);
+
+	if (!join) {
+		stats_of(bpf_get_smp_processor_id(), knobs_now()->rule)[STAT_JOIN_LOST]++;
+		return;
+	}
+	join->job = BPF_CORE_READ(cgrp, kn, id);
+	join->pid = 0;
 	join->asked = 0;
 	bpf_ringbuf_submit(join, 0);
 }

@@ -21,8 +21,6 @@ __all__ = ["agent", "chosen", "get", "load", "policies", "policy_options", "poli
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_SHOWN = 5  # CPU limits that `ctl load` names
-
 
 def policy_word(function: F) -> F:
     """POLICY or --policy POLICY, as `name`; None without either."""
@@ -56,15 +54,6 @@ def _options(choice: Choice) -> Any:
     from ctl.process.daemon import Options
 
     return Options(choice.policy.name, dict(choice.values))
-
-
-def _voided(limits: list[str]) -> str:
-    """What contract=queue costs others, and the way out."""
-    more = f" and {len(limits) - _SHOWN} more" if len(limits) > _SHOWN else ""
-    return (
-        f"these CPU limits do not hold meanwhile: {'; '.join(limits[:_SHOWN])}{more}. "
-        "`ctl load --set contract=class` keeps them"
-    )
 
 
 _COMPILED_S = 120.0  # loading the compiler holds Python's lock: an emulated agent is mute for seconds
@@ -114,7 +103,9 @@ def load(name: str | None, assignments: tuple[str, ...], no_config: bool, wait: 
             f"ready after {answer['ready_s']:.2f} s; sensors {answer['sensors']}, agent pid {answer['pid']}"
         )
         if answer["voided"]:
-            click.echo(_voided(answer["voided"]))
+            from ctl.kernel import cpu_limits
+
+            click.echo(cpu_limits.in_words(answer["voided"]))
 
     emit(answer, as_json, people)
     if reason:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from ctl.kernel.cgroups import PARENT, ROOT
 
-__all__ = ["voided"]
+__all__ = ["in_words", "voided"]
+
+_SHOWN = 5  # limits that are named
 
 _FREE = {"cpu.max": "max", "cpu.weight": "100", "cpu.idle": "0"}  # the first word where there is no limit
 
@@ -31,3 +33,12 @@ def voided(root: Path = ROOT, jobs: Path = PARENT) -> list[str]:
             if text.split()[0] != free:
                 found.append(f"/{path.relative_to(root)} {name} {text}")
     return sorted(found)
+
+
+def in_words(limits: list[str]) -> str:
+    """What contract=queue costs others, and the way out."""
+    more = f" and {len(limits) - _SHOWN} more" if len(limits) > _SHOWN else ""
+    return (
+        f"these CPU limits do not hold meanwhile: {'; '.join(limits[:_SHOWN])}{more}. "
+        "`ctl load --set contract=class` keeps them"
+    )

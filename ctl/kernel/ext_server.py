@@ -13,13 +13,13 @@ import json
 from pathlib import Path
 
 from ctl.errors import FAILED, CoschedError
+from ctl.kernel import sysinfo
 
 __all__ = ["KEPT", "SERVERS", "begin_period", "cpus", "reserve", "restore"]
 
 SERVERS = Path("/sys/kernel/debug/sched/ext_server")
 KEPT = Path("/run/cosched/ext_server.json")
 """cpuN -> [runtime, period] in ns, as they were before `reserve`."""
-_LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 _LEAST = 0.01  # of a CPU: with nothing a job beside busy local tasks would call the kernel's watchdog
 _NS_PER_MS = 1_000_000
@@ -43,10 +43,7 @@ def cpus() -> list[Path]:
 
 def _refused() -> str:
     """Why root may not read the servers, and what to do."""
-    try:
-        level = _LOCKDOWN.read_text().partition("[")[2].partition("]")[0]
-    except OSError:
-        level = ""
+    level = sysinfo.lockdown()
     locked = level not in ("", "none")
     why = f"this kernel is locked down ({level}), as with Secure Boot, and" if locked else "the kernel"
     return (

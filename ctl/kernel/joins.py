@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Announcements of the kernel side: processes that were moved into a job of Slurm, or within a job
-(bpf/slurm.bpf.h), and tasks of jobs that were refused a scheduling class (bpf/class.bpf.h)."""
+(bpf/slurm.bpf.h), tasks of jobs that were refused a scheduling class (bpf/class.bpf.h), and cgroups whose CPU limits
+were set (bpf/joins.bpf.h)."""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ class Joins:
         """Consume the ring buffer map behind this descriptor, which must stay open."""
         self._taken: list[int] = []
         self._refusals: list[Refusal] = []
+        self._limited = False
         self._ring = RingBuffer(map_fd, self._take, ffi.sizeof("struct join"))
 
     def _take(self, record: bytes) -> None:
@@ -40,6 +42,8 @@ class Joins:
             program = bytes(ffi.buffer(join.comm)).partition(b"\0")[0].decode(errors="replace")
             asked = _CLASSES.get(join.asked - 1, "another class")
             self._refusals.append(Refusal(join.job, join.pid, program, asked))
+        elif not join.pid:
+            self._limited = True
         else:
             self._taken.append(join.pid)
 
@@ -56,6 +60,11 @@ class Joins:
     def refusals(self) -> list[Refusal]:
         """The refusals among what read() has met, oldest first; each is given once."""
         found, self._refusals = self._refusals, []
+        return found
+
+    def limited(self) -> bool:
+        """Whether a cgroup's CPU limit was among what read() has met; it is told once."""
+        found, self._limited = self._limited, False
         return found
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "check_functions",
     "check_host",
     "check_kernel",
+    "check_lockdown",
     "check_object",
     "check_vacant",
     "ended_at_once",
@@ -38,6 +39,7 @@ def check_host(object_path: Path) -> None:
     if os.geteuid() != 0:
         raise CoschedError(f"loading a scheduler needs root, this is user {os.geteuid()}: use sudo", USAGE)
     check_kernel()
+    check_lockdown()
     check_object(object_path)
     check_vacant()
 
@@ -48,6 +50,16 @@ def check_kernel() -> None:
         raise CoschedError(
             f"kernel {os.uname().release} has no sched_ext: boot one with CONFIG_SCHED_CLASS_EXT, "
             "as Debian's from 7.2 on",
+            USAGE,
+        )
+
+
+def check_lockdown(level: str | None = None) -> None:
+    """Raise CoschedError (status 2) if this kernel lets no BPF program read its memory; `level`: as of sysinfo."""
+    if (sysinfo.lockdown() if level is None else level) == "confidentiality":
+        raise CoschedError(
+            "the kernel is locked down (confidentiality) and lets no BPF program read its memory, which the scheduler "
+            "does: boot with lockdown=integrity, which is what Secure Boot asks for",
             USAGE,
         )
 

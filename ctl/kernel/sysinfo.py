@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _SCX = Path("/sys/kernel/sched_ext")
+_LOCKDOWN = Path("/sys/kernel/security/lockdown")
 _CPUS = Path("/sys/devices/system/cpu")
 _PAGES = ("VmRSS", "VmSwap")
 _TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
@@ -96,6 +97,14 @@ def enable_seq() -> int:
 def hotplug_seq() -> int:
     """The CPU hotplug sequence number that ops.hotplug_seq is compared with."""
     return int((_SCX / "hotplug_seq").read_text())
+
+
+def lockdown(file: Path = _LOCKDOWN) -> str:
+    """How far the kernel is locked down against root: "none", "integrity" or "confidentiality"; empty if unknown."""
+    try:
+        return file.read_text().partition("[")[2].partition("]")[0]
+    except OSError:  # no securityfs is mounted, or the kernel has none
+        return ""
 
 
 def _cpu_list(name: str) -> list[int]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ctl import policy
 from ctl.contract import JobQueue, Join
-from ctl.kernel import cpu_limits, ext_server, job_class
+from ctl.kernel import ext_server, job_class
 from ctl.kernel import knobs as encoding
 from ctl.kernel.cgroups import JobCgroups
 from ctl.kernel.observations import Input
@@ -34,6 +34,7 @@ from ctl.node.server import Server, Stream
 from ctl.node.sessions import SessionWatch
 from ctl.node.social import SocialContract
 from ctl.node.tracing import Tracing
+from ctl.node.voided import VoidedLimits
 from ctl.policy import Settings
 from ctl.policy import values as knob_values
 
@@ -69,8 +70,11 @@ class Agent:
         self.ending = ""  # why, once it is
         self.tracing = Tracing(scheduler)
         self.memory = MemoryWatch(scheduler, self.tell)
+        by_class = self.settings.word("contract") == "class"
+        self.voided = VoidedLimits(self.tell, by_class)
         self.listeners = Listeners(
-            scheduler, self.tell, gone=self._look_at_scheduler, memory=self._memory_changed, joined=self._joined
+            scheduler, self.tell, gone=self._look_at_scheduler, memory=self._memory_changed, joined=self._joined,
+            limited=self.voided.look_soon,
         )
         self.contract = SocialContract(
             scheduler, cgroups, self.settings, lambda: self.jobs, self._input, self.tell, queue, join,
@@ -78,7 +82,6 @@ class Agent:
         )
         self.sessions = SessionWatch(self.settings, self._input_seen)
         self.sensors = NodeSensors(self.tell, self.settings, self._input_seen, lambda: bool(self.jobs))
-        by_class = self.settings.word("contract") == "class"
         self.jobs = Jobs(
             cgroups,
             self.listeners.notifier,
@@ -129,7 +132,7 @@ class Agent:
             if self.settings.word("sensors") == "on":
                 await self.sensors.start()
             row = self.settings.policy
-            voided = [] if self.settings.word("contract") == "class" else cpu_limits.voided()
+            voided = self.voided.at_load()
             ready({"policy": row.name, "rule": row.rule, "sensors": self.sensors.state, "voided": voided})
             await listening
             await contracting
@@ -145,6 +148,7 @@ class Agent:
         self.ending = why
         self.memory.stop()
         self.listeners.stop()
+        self.voided.stop()
         self.contract.lift()
         self.tracing.stop()
         self.exit = self.scheduler.unload() or self.exit

@@ -4,7 +4,7 @@
     uevents of sched_ext        a scheduler started or ended, also cosched's
     process connector           a process of a job began or ended
     uevents of CPUs             a CPU came or went
-    ring of the scheduler       Slurm has moved a process into a job of its own
+    ring of the scheduler       Slurm has moved a process into a job of its own, somebody has set a CPU limit
     pressure, ends of jobs      memory became short, a cgroup became empty
 """
 
@@ -40,13 +40,14 @@ class Listeners:
         gone: Callable[[bool], None],
         memory: Callable[[], None],
         joined: Callable[[], None],
+        limited: Callable[[], None],
     ) -> None:
         """`gone(sure)`: our scheduler may have ended, or with `sure` has ended; `memory`: memory has changed; `joined`:
-        processes have joined jobs of Slurm."""
+        processes have joined jobs of Slurm; `limited`: somebody has set a CPU limit."""
         self.notifier = select.epoll()
         self.task_delays: TaskDelays | None = None
         self._scheduler, self._tell = scheduler, tell
-        self._gone, self._memory, self._joined = gone, memory, joined
+        self._gone, self._memory, self._joined, self._limited = gone, memory, joined, limited
         self._trigger = -1
         self._netlink: list[SchedulerEvents | ProcessEvents | CpuEvents] = []
         self._overruns = 0
@@ -108,6 +109,8 @@ class Listeners:
             self._jobs.joined(pid)
         for refusal in self._joins.refusals():
             self._jobs.refused(refusal)
+        if self._joins.limited():
+            self._limited()
         lost, self._joins_lost = self._joins_lost, self._scheduler.stats()["joins_lost"]
         if lost != self._joins_lost:
             self._jobs.look_for_slurm()

@@ -77,6 +77,7 @@ def _examine(name: str, check: Callable[[], str]) -> Finding:
 
 def _kernel() -> str:
     refusal.check_kernel()
+    refusal.check_lockdown()
     return f"Linux {os.uname().release} has sched_ext; {refusal.check_cpus()} CPUs at most"
 
 

@@ -174,7 +174,7 @@ def a_killed_agent_leaves_nothing() -> None:
 
 
 def what_has_no_meaning_is_refused() -> None:
-    """prio, and classify=mes, need one queue; queue mode names the limits that it voids."""
+    """prio, and classify=mes, need one queue; queue mode names the limits that it voids, also those set later."""
     refused("load", "--policy", "prio", "--set", "contract=class", words=("prio", "contract=queue"))
     refused("load", "--policy", "csm", "--set", "contract=class", "--set", "classify=mes", words=("classify=cgroup",))
     with agent(*_CLASS):
@@ -186,6 +186,10 @@ def what_has_no_meaning_is_refused() -> None:
     try:
         said = ctl("load", "--policy", "csm", "--set", "sensors=off")
         assert "/held cpu.max 20000 100000" in said and "contract=class" in said, said
+        for name, value in (("cpu.max", "30000 100000"), ("cpu.weight", "20"), ("cpu.idle", "1")):
+            (cgroup / name).write_text(value)
+            told = f"/held {name} {value}"
+            ktap.until(lambda told=told: told in ctl("events"), told)  # type: ignore[misc]
         ctl("unload")
     finally:
         cgroup.rmdir()

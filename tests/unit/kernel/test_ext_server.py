@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.errors import CoschedError
-from ctl.kernel import ext_server
+from ctl.kernel import ext_server, sysinfo
 from ctl.kernel.ext_server import _steps
 
 _PERIODS = st.integers(1, 4_000)
@@ -36,7 +36,8 @@ def test_a_locked_kernel_is_named_and_the_way_out(tmp_path: Path, monkeypatch: p
 
     (tmp_path / "cpu0").mkdir()
     monkeypatch.setattr(ext_server, "SERVERS", tmp_path)
-    monkeypatch.setattr(ext_server, "_LOCKDOWN", tmp_path / "lockdown")
+    level = sysinfo.lockdown
+    monkeypatch.setattr(sysinfo, "lockdown", lambda: level(tmp_path / "lockdown"))
     monkeypatch.setattr(ext_server, "_read", refused)
     with pytest.raises(CoschedError, match=r"the kernel lets nobody at .*contract=queue"):
         ext_server.cpus()

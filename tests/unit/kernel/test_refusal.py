@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+from pathlib import Path
 
 import pytest
 
-from ctl.errors import FAILED, USAGE
+from ctl.errors import FAILED, USAGE, CoschedError
 from ctl.kernel.libbpf import LibbpfError
-from ctl.kernel.refusal import ended_at_once, explain
+from ctl.kernel.refusal import check_lockdown, ended_at_once, explain
+from ctl.kernel.sysinfo import lockdown
 
 MISSING = """libbpf: extern (func ksym) 'scx_bpf_frobnicate': not found in kernel or module BTFs
 libbpf: failed to load object '/usr/lib/cosched/cosched.bpf.o'
@@ -45,6 +48,18 @@ def test_explained(printed: str, number: int, words: list[str], status: int) -> 
     assert "\n" not in str(error)
     for word in words:
         assert word in str(error)
+
+
+def test_a_kernel_that_keeps_its_memory_to_itself_is_refused_before_the_verifier_does(tmp_path: Path) -> None:
+    for text, refused in (
+        ("none [integrity] confidentiality\n", False),
+        ("[none] integrity confidentiality\n", False),
+        ("none integrity [confidentiality]\n", True),
+    ):
+        (tmp_path / "lockdown").write_text(text)
+        with pytest.raises(CoschedError, match="lockdown=integrity") if refused else contextlib.nullcontext():
+            check_lockdown(lockdown(tmp_path / "lockdown"))
+    assert not lockdown(tmp_path / "missing")
 
 
 def test_thrown_out_at_once() -> None:
