@@ -52,7 +52,7 @@ def test_ranks_are_in_the_job_on_both_nodes_and_it_ends_with_them() -> None:
     done = cluster(2, script, "--alone")
     mpich, _, openmpi = done.stdout.decode().partition("openmpi\n")
     assert ranks(mpich) == expected("sim-7"), done.stderr
-    assert re.sub(r"rank .*\n", "", mpich) == "during\n1\n1\nstatus 0\nafter\n0\n0\n"
+    assert re.sub(r"rank .*\n", "", mpich) == "during\n1\n1\nall met again\nstatus 0\nafter\n0\n0\n"
     assert ranks(openmpi) == expected("42"), done.stderr
     assert re.sub(r"rank .*\n", "", openmpi) == "status 0\nafter\n0\n0\n"
 
